@@ -1,0 +1,120 @@
+#include "common/program.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <new>
+
+#include "base/parallel.h"
+#include "base/version.h"
+#include "common/progress_line.h"
+
+namespace planesmith {
+namespace {
+
+Stop stop;  // the only thing a signal handler can reach
+
+void on_signal(int signal) {
+  if (stop.requested()) _exit(128 + signal);  // the second signal does not wait for anything
+  stop.request(signal);
+}
+
+void install_signal_handlers() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write(), told in words
+}
+
+void complain(const char* program, const std::string& what) {
+  fmt::print(stderr, "{}: {}\n", program, what);
+}
+
+}  // namespace
+
+void add_common_flags(CLI::App& app, CommonFlags& flags) {
+  app.add_flag("-q,--quiet", flags.quiet, "No progress and no messages other than errors");
+  app.add_option("--progress", flags.progress, "auto: a live line on a terminal, plain lines elsewhere; plain; none")
+      ->check(CLI::IsMember({"auto", "plain", "none"}))
+      ->capture_default_str();
+  app.add_option("-T,--threads", flags.threads, "Threads to use (0: all cores)")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  app.add_option("--memory", flags.memory, "Hard cap on what is allocated, in bytes or with a unit (2GiB, 16GB)")
+      ->capture_default_str();
+}
+
+int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags, const std::function<int(Context&)>& body) {
+  const std::string program = app.get_name();
+  app.set_version_flag("--version", [] { return version_text(); }, "Print the versions of this program and its libraries");
+  app.get_formatter()->column_width(36);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ErrorCode::usage);
+  }
+  install_signal_handlers();
+  try {
+    ProgressLine progress(flags.quiet, flags.progress);
+    Context context{.progress = progress,
+                    .stop = &stop,
+                    .threads = flags.threads == 0 ? hardware_threads() : flags.threads,
+                    .memory = parse_size(flags.memory, "--memory")};
+    const int status = body(context);
+    progress.end();
+    return status;
+  } catch (const Error& error) {
+    complain(program.c_str(), error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::bad_alloc&) {
+    complain(program.c_str(), "out of memory; a smaller --memory or fewer --threads may help");
+  } catch (const std::exception& error) {
+    complain(program.c_str(), printable(error.what()));
+  }
+  return static_cast<int>(ErrorCode::failed);
+}
+
+void print_result(const std::string& text) {
+  if (fwrite(text.data(), 1, text.size(), stdout) != text.size() || fflush(stdout) != 0)
+    throw Error("standard output", strerror(errno));
+}
+
+std::vector<std::uint64_t> parse_number_list(const std::string& text, const std::string& what) {
+  const auto refuse = [&]() -> Error {
+    return Error(ErrorCode::usage, "", fmt::format("{}: '{}' is not a list like 0-2,7", what, text));
+  };
+  constexpr std::uint64_t kMost = 1u << 20;  // far beyond any layer or GPU number; keeps a slip from filling memory
+  std::vector<std::uint64_t> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto number = [&] {
+    std::uint64_t value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc() || value > kMost) throw refuse();
+    at = next;
+    return value;
+  };
+  for (;;) {
+    const std::uint64_t first = number();
+    std::uint64_t last = first;
+    if (at != end && *at == '-') {
+      ++at;
+      last = number();
+    }
+    if (last < first) throw refuse();
+    for (std::uint64_t n = first; n <= last; ++n) numbers.push_back(n);
+    if (at == end) break;
+    if (*at++ != ',') throw refuse();
+  }
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
+}
+
+}  // namespace planesmith

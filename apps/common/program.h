@@ -1,0 +1,34 @@
+// What the five programs share: common flags, exit status, signals, messages. A program declares its flags on a
+// CLI::App and gives run_program a body; everything else is here.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "base/error.h"
+
+namespace planesmith {
+
+// Flags of CLI.md's "Common" that nearly every command has.
+struct CommonFlags {
+  bool quiet = false;
+  std::string progress = "auto";
+  int threads = 0;  // 0: all cores
+  std::string memory = "2GiB";
+};
+void add_common_flags(CLI::App& app, CommonFlags& flags);
+
+// Parses, runs body with a Context made from the flags, turns Errors into one line on stderr and the exit status of
+// CLI.md. body returns the exit status of a run that ended by itself.
+int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags, const std::function<int(Context&)>& body);
+
+// Results go to stdout through this; a pipe that closed early or a full disk is an Error.
+void print_result(const std::string& text);
+
+// "0-2,7" -> {0, 1, 2, 7}, sorted and unique; anything else is a usage Error naming `what`.
+std::vector<std::uint64_t> parse_number_list(const std::string& text, const std::string& what);
+
+}  // namespace planesmith

@@ -1,0 +1,44 @@
+// The one way in which anything in the library fails.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace planesmith {
+
+// Exit status of a program that ends with this error (CLI.md, "Exit status").
+enum class ErrorCode { failed = 1, usage = 2, difference = 3, interrupted = 130, terminated = 143 };
+
+class Error : public std::exception {
+ public:
+  // reason: what was found, what was expected, what to do. The other parts say where, as far as it is known.
+  Error(ErrorCode code, std::string path, std::string reason);
+  explicit Error(std::string reason) : Error(ErrorCode::failed, "", std::move(reason)) {}
+  Error(std::string path, std::string reason) : Error(ErrorCode::failed, std::move(path), std::move(reason)) {}
+
+  Error& at(std::uint64_t byte_offset);         // position in the file
+  Error& in_tensor(std::string_view name);      // tensor the file position belongs to
+
+  ErrorCode code() const { return code_; }
+  const std::string& path() const { return path_; }
+  const std::string& tensor() const { return tensor_; }
+  const std::string& reason() const { return reason_; }
+  std::optional<std::uint64_t> offset() const { return offset_; }
+
+  // "path: tensor 'name': at byte N: reason", control characters escaped.
+  const char* what() const noexcept override { return what_.c_str(); }
+
+ private:
+  void compose();
+  ErrorCode code_;
+  std::string path_, tensor_, reason_, what_;
+  std::optional<std::uint64_t> offset_;
+};
+
+// Text that came out of a file, made safe for a terminal: control bytes and invalid UTF-8 as \xNN, backslash as it is.
+std::string printable(std::string_view text);
+
+}  // namespace planesmith

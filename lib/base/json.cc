@@ -1,0 +1,142 @@
+#include "base/json.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace planesmith {
+namespace {
+
+// Builds a document from parser events, so that depth and duplicate keys are refused before anything grows.
+class Builder : public nlohmann::json_sax<Json> {
+ public:
+  Builder(const std::string& path, std::size_t max_depth) : path_(path), max_depth_(max_depth) {}
+
+  Json result;
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    if (open_.back()->contains(name)) throw Error(path_, fmt::format("key '{}' appears twice in one object", name));
+    key_ = std::move(name);
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& e) override {
+    std::string_view why = e.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+    if (const auto colon = why.find(": "); colon != why.npos) why.remove_prefix(colon + 2);
+    throw Error(path_, fmt::format("not valid JSON: {}", why)).at(position);
+  }
+
+ private:
+  template <typename T>
+  Json* place(T&& value) {
+    if (open_.empty()) return &(result = std::forward<T>(value));
+    Json& parent = *open_.back();
+    if (parent.is_array()) {
+      parent.push_back(std::forward<T>(value));
+      return &parent.back();
+    }
+    return &(parent[key_] = std::forward<T>(value));
+  }
+  template <typename T>
+  bool add(T&& value) {
+    place(std::forward<T>(value));
+    return true;
+  }
+  bool open(Json container) {
+    if (open_.size() >= max_depth_) throw Error(path_, fmt::format("JSON nested deeper than {} levels", max_depth_));
+    open_.push_back(place(std::move(container)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const std::string& path_;
+  const std::size_t max_depth_;
+  std::vector<Json*> open_;
+  std::string key_;
+};
+
+template <typename Value>
+void append_spaced(const Value& value, std::string& out) {
+  if (value.is_object()) {
+    out += '{';
+    for (auto it = value.begin(); it != value.end(); ++it) {
+      if (it != value.begin()) out += ", ";
+      out += Json(it.key()).dump(-1, ' ', true) + ": ";
+      append_spaced(it.value(), out);
+    }
+    out += '}';
+  } else if (value.is_array()) {
+    out += '[';
+    for (auto it = value.begin(); it != value.end(); ++it) {
+      if (it != value.begin()) out += ", ";
+      append_spaced(*it, out);
+    }
+    out += ']';
+  } else {
+    out += value.dump(-1, ' ', true);
+  }
+}
+
+template <typename Print>
+std::string printed(Print print) {
+  try {
+    return print();
+  } catch (const Json::type_error&) {
+    throw Error("a string is not valid UTF-8 and cannot be written as JSON");
+  }
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& path, std::size_t max_depth) {
+  Builder builder(path, max_depth);
+  Json::sax_parse(text, &builder);
+  return std::move(builder.result);
+}
+
+Json read_json(Os& os, const std::string& path, std::uint64_t max_bytes) {
+  return parse_json(read_text(os, path, max_bytes), path);
+}
+
+std::string compact(const Json& value) {
+  return printed([&] { return value.dump(-1, ' ', true); });
+}
+
+std::string spaced(const nlohmann::ordered_json& value) {
+  return printed([&] {
+    std::string out;
+    append_spaced(value, out);
+    return out;
+  });
+}
+
+std::string spaced(const Json& value) {
+  return printed([&] {
+    std::string out;
+    append_spaced(value, out);
+    return out;
+  });
+}
+
+std::string pretty(const Json& value) {
+  return printed([&] { return value.dump(1) + "\n"; });
+}
+
+}  // namespace planesmith

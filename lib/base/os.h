@@ -1,0 +1,52 @@
+// Every operating-system call that touches a file goes through here, so that a test can make each of them fail.
+// The calls keep POSIX's contracts: -1 and errno on failure, short transfers, EINTR. The checked and convenient
+// layer above is base/file.h.
+#pragma once
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace planesmith {
+
+class Os {
+ public:
+  virtual ~Os() = default;
+  virtual int open(const char* path, int flags, mode_t mode);
+  virtual int close(int fd);
+  virtual ssize_t pread(int fd, void* to, std::size_t n, off_t offset);
+  virtual ssize_t pwrite(int fd, const void* from, std::size_t n, off_t offset);
+  virtual ssize_t read(int fd, void* to, std::size_t n);          // pipes
+  virtual ssize_t write(int fd, const void* from, std::size_t n);  // pipes
+  virtual int fsync(int fd);
+  virtual int fdatasync(int fd);
+  virtual int ftruncate(int fd, off_t size);
+  virtual int fstat(int fd, struct stat* out);
+  virtual int stat(const char* path, struct stat* out);
+  virtual int lstat(const char* path, struct stat* out);
+  virtual int statvfs(const char* path, struct statvfs* out);
+  virtual int rename(const char* from, const char* to);
+  virtual int unlink(const char* path);
+  virtual int rmdir(const char* path);
+  virtual int mkdir(const char* path, mode_t mode);
+  virtual int chmod(const char* path, mode_t mode);
+  virtual int symlink(const char* target, const char* path);
+  virtual ssize_t readlink(const char* path, char* to, std::size_t n);
+  virtual int flock(int fd, int operation);
+  // FICLONERANGE: shares the blocks of the source range with the target file.
+  virtual int clone_range(int to, std::uint64_t to_offset, int from, std::uint64_t from_offset, std::uint64_t n);
+  virtual off_t lseek(int fd, off_t offset, int whence);  // SEEK_DATA, SEEK_HOLE
+  virtual int fadvise(int fd, off_t offset, off_t n, int advice);
+  virtual DIR* opendir(const char* path);
+  virtual struct dirent* readdir(DIR* dir);
+  virtual int closedir(DIR* dir);
+};
+
+// The real thing.
+Os& posix();
+
+}  // namespace planesmith

@@ -1,0 +1,58 @@
+// The routed experts of a checkpoint: family, geometry, and where each expert's tensors are (FORMAT.md section 2).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "format/geometry.h"
+
+namespace planesmith {
+
+enum class Family { mxfp4, fp8, nvfp4 };
+std::string_view name(Family family);  // "MXFP4", "FP8 block", "NVFP4"
+
+enum class Projection { w1, w3, w2 };  // gate, up, down
+inline constexpr int kProjections = 3;
+
+// Tensors of one projection of one expert; null where the family has none.
+struct ExpertTensors {
+  const Tensor* weight = nullptr;
+  const Tensor* scale = nullptr;
+  const Tensor* scale_2 = nullptr;  // NVFP4: per-tensor f32
+};
+using Expert = std::array<ExpertTensors, kProjections>;  // indexed by Projection
+
+struct SparseLayer {
+  std::uint64_t index = 0;      // the transformer's
+  std::uint64_t key = 0;        // position among the sparse layers
+  std::vector<Expert> experts;  // E
+};
+
+struct Model {
+  Family family = Family::mxfp4;
+  format::Geometry geometry;
+  std::uint32_t block_rows = 1, block_cols = 32;  // of the block scale; FP8 from weight_block_size
+  bool scale_is_e8m0 = true;                      // FP8: else f32
+  std::vector<SparseLayer> layers;                // sorted by index
+  // Tensors left alone, counted by kind: "MTP", "shared experts", "router", "attention", "norms", "embeddings", ...
+  struct Left {
+    std::uint64_t tensors = 0, bytes = 0;
+  };
+  std::map<std::string, Left> left_alone;
+
+  const SparseLayer* find_layer(std::uint64_t index) const;
+};
+
+// Geometry from config.json alone. Errors name the missing key.
+format::Geometry config_geometry(const Json& config, const std::string& path);
+
+// Errors: no routed experts; fused 3-D experts (not supported yet, named); an expert, projection or scale missing or
+// extra; dtypes or shapes that do not agree with the family, the config or each other.
+Model find_experts(const Checkpoint& checkpoint);
+
+}  // namespace planesmith

@@ -1,0 +1,76 @@
+// Number formats and the codebook (FORMAT.md section 1). Tables live inside functions: a namespace-scope constexpr
+// table does not exist in CUDA device code.
+#pragma once
+
+#include <cstdint>
+
+#include "format/host_device.h"
+
+namespace planesmith::format {
+
+// --- e2m1 (FP4): a nibble; bit 3 = sign, bits 0-2 = magnitude index 0..7 ---
+
+// Twice the magnitude of index m: 0 1 2 3 4 6 8 12, so that sums and squares stay integers.
+PLANESMITH_HD constexpr int twice_magnitude(unsigned m) {
+  constexpr std::uint8_t table[8] = {0, 1, 2, 3, 4, 6, 8, 12};
+  return table[m & 7];
+}
+PLANESMITH_HD constexpr int twice_value(unsigned nibble) {
+  return nibble & 8 ? -twice_magnitude(nibble) : twice_magnitude(nibble);
+}
+// Nibble of column `col` in a row of packed bytes: low nibble = even column.
+PLANESMITH_HD constexpr unsigned nibble_at(const std::uint8_t* row, std::uint64_t col) {
+  return (row[col / 2] >> (col % 2 * 4)) & 15u;
+}
+
+// --- codebook {-4, -1, +1, +4} = codes {0, 1, 2, 3} ---
+
+// Nearest level; ties to the smaller magnitude, zero to +-1 by its sign bit.
+PLANESMITH_HD constexpr unsigned code_of(unsigned nibble) {
+  const bool outer = (nibble & 7) >= 5;
+  return nibble & 8 ? (outer ? 0u : 1u) : (outer ? 3u : 2u);
+}
+PLANESMITH_HD constexpr int level_of(unsigned code) {
+  constexpr std::int8_t table[4] = {-4, -1, 1, 4};
+  return table[code & 3];
+}
+// Quintal digit 0..4: which nibble it was, given its code.
+PLANESMITH_HD constexpr unsigned quintal_digit(unsigned nibble) {
+  const unsigned m = nibble & 7;
+  return m >= 5 ? m - 5 : m;
+}
+
+// --- requantization to e2m1 (FORMAT.md section 4) ---
+
+// Magnitude index of |u|: how many thresholds are strictly below it. The thresholds are exact in binary.
+PLANESMITH_HD constexpr unsigned magnitude_index(double magnitude) {
+  constexpr double threshold[7] = {.25, .75, 1.25, 1.75, 2.5, 3.5, 5};
+  unsigned m = 0;
+  for (int i = 0; i < 7; ++i) m += threshold[i] < magnitude ? 1u : 0u;
+  return m;
+}
+
+// --- 8-bit formats ---
+
+PLANESMITH_HD constexpr bool e8m0_is_nan(std::uint8_t b) { return b == 255; }
+PLANESMITH_HD constexpr bool e4m3_is_nan(std::uint8_t b) { return (b & 0x7F) == 0x7F; }
+
+// 2^exponent, exact, for exponents of normal doubles.
+PLANESMITH_HD constexpr double power_of_two(int exponent) {
+  double value = 1, base = exponent < 0 ? .5 : 2;
+  for (unsigned n = static_cast<unsigned>(exponent < 0 ? -exponent : exponent); n != 0; n >>= 1) {
+    if (n & 1) value *= base;
+    base *= base;
+  }
+  return value;
+}
+PLANESMITH_HD constexpr double e8m0_value(std::uint8_t b) { return power_of_two(int{b} - 127); }
+// NaN bytes are not values; callers refuse them first.
+PLANESMITH_HD constexpr double e4m3_value(std::uint8_t b) {
+  const int exponent = b >> 3 & 15, mantissa = b & 7;
+  const double magnitude =
+      exponent == 0 ? mantissa * power_of_two(-9) : (8 + mantissa) * power_of_two(exponent - 10);
+  return b & 0x80 ? -magnitude : magnitude;
+}
+
+}  // namespace planesmith::format

@@ -1,0 +1,54 @@
+// Pack stores: file names, rows, sidecars (FORMAT.md section 7).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/geometry.h"
+
+namespace planesmith::format {
+
+enum class Tier { base, delta, fp4, fp4q };
+inline constexpr Tier kTiers[] = {Tier::base, Tier::delta, Tier::fp4, Tier::fp4q};
+std::string_view name(Tier tier);               // the tag
+Tier parse_tier(std::string_view text);         // anything else is a usage Error
+std::string_view purpose(Tier tier);            // one line for people: which engine setting opens it
+
+std::vector<Section> slot_sections(Tier tier);  // in the order they stand in a slot
+
+inline constexpr std::uint64_t kRowAlignment = 4096;
+
+// Everything that a pack's key and size depend on.
+struct PackSpec {
+  Tier tier = Tier::base;
+  std::string ckpt_id;
+  std::uint64_t experts = 0;     // E
+  std::uint64_t n_layers = 0;    // L + 1
+  std::uint64_t slot_bytes = 0;
+  std::uint64_t stride = 0;      // slot_bytes rounded up to 4096
+  ZeroMode zero_mode = ZeroMode::automatic;
+  bool operator==(const PackSpec&) const = default;
+
+  std::uint64_t file_bytes() const { return n_layers * experts * stride; }
+  std::uint64_t row_offset(std::uint64_t layer_key, std::uint64_t expert) const {
+    return (layer_key * experts + expert) * stride;
+  }
+};
+
+PackSpec pack_spec(Tier tier, const Geometry& geometry, const RankShape& shape, std::string ckpt_id, ZeroMode mode);
+
+std::string pack_key(const PackSpec& spec);  // 20 hex digits
+// "<tag>.v2.<key>.rank<r>of<W>", to which ".pack", ".json" and ".lock" are appended.
+std::string pack_stem(const PackSpec& spec, std::uint64_t rank, std::uint64_t world);
+std::string sidecar_json(const PackSpec& spec, const std::vector<std::uint64_t>& layer_keys);  // keys sorted
+
+struct Sidecar {
+  PackSpec spec;
+  std::vector<std::uint64_t> layer_keys;  // sorted, those whose rows are durable
+};
+// Errors: not JSON, not exactly these keys, version or ABI unknown, layers not sorted or out of range.
+Sidecar parse_sidecar(std::string_view text, const std::string& path);
+
+}  // namespace planesmith::format

@@ -1,0 +1,110 @@
+// The conversion kernels: rows of a checkpoint tensor to planes (FORMAT.md sections 4 and 5). One table of functions
+// per instruction set; every entry gives the bytes of the scalar reference. Kernels allocate nothing and do no I/O.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace planesmith {
+
+// Where a kernel writes. Each pointer is the start of the first 16-row panel of its plane, panels following each other
+// (a w3 slice continues where the w1 slice ended); null: not wanted. Any alignment; best at 64 bytes.
+struct PlaneTarget {
+  std::uint8_t* codes = nullptr;     // rows * cols / 4
+  std::uint8_t* nibbles = nullptr;   // rows * cols / 2
+  std::uint8_t* quintals = nullptr;  // rows * cols * 5 / 16
+  std::uint8_t* scales = nullptr;    // rows * cols / 32
+};
+
+// A slice of one tensor, rows divisible by 16 and cols by 64. Pointers address the slice's first element; strides are
+// bytes from one row to the next (scale_stride: from one row of scales or of blocks to the next).
+struct Mxfp4Slice {
+  std::uint64_t rows, cols;
+  const std::uint8_t* weight;  // e2m1, two per byte
+  std::uint64_t weight_stride;
+  const std::uint8_t* scale;   // e8m0, one per 32 columns
+  std::uint64_t scale_stride;
+};
+
+struct Fp8Slice {
+  std::uint64_t rows, cols;
+  const std::uint8_t* weight;  // e4m3
+  std::uint64_t weight_stride;
+  const std::uint8_t* scale;   // one per block: f32 (little-endian, any alignment) or e8m0; the slice starts on a block
+  std::uint64_t scale_stride;
+  std::uint32_t block_rows, block_cols;
+  bool scale_is_e8m0;
+};
+
+struct Nvfp4Slice {
+  std::uint64_t rows, cols;
+  const std::uint8_t* weight;  // e2m1, two per byte
+  std::uint64_t weight_stride;
+  const std::uint8_t* scale;   // e4m3, one per 16 columns
+  std::uint64_t scale_stride;
+  float scale_2;
+};
+
+// Signs of exact zeros (u == 0) on output.
+enum class ZeroSigns { keep, alternate };  // alternate: the sign bit is col & 1, col counted within the slice
+
+struct ZeroCount {
+  std::uint64_t zeros = 0, negative = 0;  // elements with u == 0; those of them with the sign bit set
+  ZeroCount& operator+=(const ZeroCount& other) {
+    zeros += other.zeros;
+    negative += other.negative;
+    return *this;
+  }
+};
+
+// Mode auto: whether one expert's w13 slice (or w2 slice) is balanced (FORMAT.md section 4, exact in integers).
+constexpr bool one_signed(const ZeroCount& count) {
+  const std::uint64_t positive = count.zeros - count.negative;
+  const std::uint64_t fewer = count.negative < positive ? count.negative : positive;
+  return 20 * fewer < count.zeros;
+}
+
+struct Kernels {
+  std::string_view name;  // "scalar", "avx2", "avx512"
+
+  // Convert a slice. Return false where the slice holds a NaN or an infinity; the target's contents are then
+  // unspecified, and find_nonfinite says where.
+  bool (*mxfp4)(const Mxfp4Slice&, const PlaneTarget&) noexcept;
+  bool (*fp8)(const Fp8Slice&, ZeroSigns, const PlaneTarget&) noexcept;
+  bool (*nvfp4)(const Nvfp4Slice&, ZeroSigns, const PlaneTarget&) noexcept;
+
+  // Zeros of a slice before any balancing.
+  ZeroCount (*fp8_zeros)(const Fp8Slice&) noexcept;
+  ZeroCount (*nvfp4_zeros)(const Nvfp4Slice&) noexcept;
+
+  // Quintal planes (and, where codes is not null, the 2-bit plane) out of nibble planes, `tiles` tiles of 16 x 64.
+  void (*from_nibbles)(const std::uint8_t* nibbles, std::uint64_t tiles, std::uint8_t* codes,
+                       std::uint8_t* quintals) noexcept;
+
+  // Adds to counts[nibble] for each of the 2 * n nibbles.
+  void (*histogram)(const std::uint8_t* data, std::size_t n, std::uint64_t counts[16]) noexcept;
+  // Replaces every nibble x by map[x].
+  void (*remap)(std::uint8_t* data, std::size_t n, const std::uint8_t map[16]) noexcept;
+};
+
+// Where the first non-finite weight or scale of a slice is; `found` false where all are finite.
+struct NonFinite {
+  bool found = false;
+  bool in_scale = false;         // else in the weight (scale_2 of NVFP4 is checked by whoever reads it)
+  std::uint64_t row = 0, col = 0;  // element of the weight slice, or row and column of the scale slice
+};
+NonFinite find_nonfinite(const Mxfp4Slice&) noexcept;
+NonFinite find_nonfinite(const Fp8Slice&) noexcept;
+NonFinite find_nonfinite(const Nvfp4Slice&) noexcept;
+
+extern const Kernels kScalarKernels;  // the reference
+
+// Kernels this machine can run, slowest first; the scalar reference is always among them.
+std::span<const Kernels* const> available_kernels();
+// isa: "auto" (the fastest available), "scalar", "avx2", "avx512". What this machine lacks is an Error, anything else a
+// usage Error.
+const Kernels& choose_kernels(std::string_view isa);
+
+}  // namespace planesmith

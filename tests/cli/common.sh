@@ -1,0 +1,28 @@
+# Sourced by every command-line test. Gives it a scratch folder that is removed at the end, and a few words
+# for saying what must hold. BIN and SOURCE come from ctest; by hand: BIN=build/release/bin SOURCE=. bash tests/cli/X.sh
+set -u
+BIN=${BIN:?folder of the built programs} SOURCE=${SOURCE:?root of the source tree}
+GOLDEN=$SOURCE/tests/golden
+SHARED=${PLANESMITH_SHARED:-$SOURCE/../shared}
+WORK=$(mktemp -d "${TMPDIR:-/tmp}/planesmith.XXXXXX")
+trap 'rm -rf "$WORK"' EXIT
+PATH=$BIN:$PATH
+failures=0
+
+fail() { printf 'FAIL: %s\n' "$*"; failures=$((failures + 1)); }
+skip() { printf 'SKIPPED: %s\n' "$*"; exit 77; }
+
+# expect STATUS COMMAND...: runs it, keeps stdout and stderr in $WORK/out and $WORK/err, checks the exit status.
+expect() {
+  local want=$1 got; shift
+  "$@" >"$WORK/out" 2>"$WORK/err"; got=$?
+  [ "$got" = "$want" ] && return 0
+  fail "exit $got instead of $want: $*"; sed 's/^/    /' "$WORK/err" | tail -5
+  return 1
+}
+# says PATTERN / prints PATTERN: the last command's stderr / stdout has a line matching the extended regex.
+says() { grep -Eq -- "$1" "$WORK/err" || { fail "stderr lacks '$1'"; sed 's/^/    /' "$WORK/err" | tail -5; }; }
+prints() { grep -Eq -- "$1" "$WORK/out" || { fail "stdout lacks '$1'"; sed 's/^/    /' "$WORK/out" | tail -5; }; }
+same() { cmp -s -- "$1" "$2" || fail "$1 and $2 differ"; }
+absent() { [ ! -e "$1" ] || fail "$1 exists"; }
+finish() { [ "$failures" = 0 ] && echo "ok" || { echo "$failures failed"; exit 1; }; }

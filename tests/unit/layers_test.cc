@@ -1,0 +1,36 @@
+// The folders of lib are layers: a file includes only from its own and from earlier ones.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+#include <vector>
+
+TEST_CASE("includes point only to the same or an earlier layer") {
+  const std::vector<std::string> layers = {"base", "format",   "checkpoint", "manifest", "plan",     "quant",
+                                           "sink", "pipeline", "verify",     "chunks",   "codebook", "audit"};
+  const auto rank = [&](const std::string& layer) {
+    const auto it = std::find(layers.begin(), layers.end(), layer);
+    return it == layers.end() ? -1 : static_cast<int>(it - layers.begin());
+  };
+  const std::regex include(R"re(^\s*#include "([a-z]+)/[^"]+")re");
+  int checked = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(SOURCE_DIR "/lib")) {
+    if (!entry.is_regular_file() || entry.path().filename() == "CMakeLists.txt") continue;
+    const std::string layer = std::filesystem::relative(entry.path(), SOURCE_DIR "/lib").begin()->string();
+    CAPTURE(entry.path().string());
+    REQUIRE(rank(layer) >= 0);
+    std::ifstream file(entry.path());
+    for (std::string line; std::getline(file, line);) {
+      std::smatch match;
+      if (!std::regex_search(line, match, include)) continue;
+      CAPTURE(line);
+      CHECK(rank(match[1]) >= 0);
+      CHECK(rank(match[1]) <= rank(layer));
+      ++checked;
+    }
+  }
+  CHECK(checked > 0);
+}
