@@ -1,0 +1,10 @@
+// Identity of checkpoints, and whether caches and packs are what they claim to be.
+#include "verify/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace planesmith;
+  Subcommands commands("Identify checkpoints, and prove caches and packs right before they are served",
+                       "verify-ckpt-id");
+  add_id(commands);
+  return commands.parse_and_run(argc, argv);
+}
