@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Installs the Debian or Ubuntu packages that Planesmith needs; does nothing where all are there.
+#   install-deps.sh          to build and use it
+#   install-deps.sh test     and to run the ordinary tests
+#   install-deps.sh full     and for everything that test.sh --full runs
+# Without root or sudo it prints the command to run and exits 1.
+set -euo pipefail
+
+build=(build-essential cmake ninja-build ccache pkg-config libcli11-dev libfmt-dev nlohmann-json3-dev libzstd-dev
+       libarchive-dev libxxhash-dev libssl-dev)
+test=(doctest-dev clang libclang-rt-dev libomp-dev zstd xxhash python3 curl)
+full=(clang-tidy clang-tools cppcheck slurm-wlm munge chromium)
+
+case ${1:-build} in
+  build) wanted=("${build[@]}") ;;
+  test) wanted=("${build[@]}" "${test[@]}") ;;
+  full) wanted=("${build[@]}" "${test[@]}" "${full[@]}") ;;
+  *) sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
+
+if ! command -v apt-get >/dev/null; then
+  printf 'This is neither Debian nor Ubuntu. Install what your distribution calls these, then go on:\n  %s\n' "${wanted[*]}" >&2
+  exit 1
+fi
+missing=()
+for package in "${wanted[@]}"; do
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  become=()
+  if [ "$(id -u)" != 0 ]; then
+    # sudo may ask for a password only where somebody can answer.
+    if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+      become=(sudo)
+    else
+      printf 'Packages are missing and neither root nor sudo is at hand. Have somebody run:\n  apt-get update && apt-get install -y --no-install-recommends %s\n' \
+        "${missing[*]}" >&2
+      exit 1
+    fi
+  fi
+  echo "Installing: ${missing[*]}" >&2
+  "${become[@]}" apt-get -qq update >&2
+  "${become[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >&2
+fi
+
+have=$(cmake --version | sed -n '1s/.* //p')
+if [ "$(printf '3.25\n%s\n' "$have" | sort -V | head -n1)" != 3.25 ]; then
+  echo "cmake $have is too old: 3.25 is needed (Debian 12, Ubuntu 24.04 or newer; or: pip install cmake)." >&2
+  exit 1
+fi

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything and runs the tests.
+#   test.sh          the ordinary tests: under 15 minutes on two cores
+#   test.sh --full   and what takes long: sanitizers, longer fuzzing, static analysis, tests/full (cluster, browser, ...)
+# Ends with one line: N passed, N failed, N skipped. Exit status 0 only if nothing failed.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+full=false
+case ${1:-} in
+  '') ;;
+  --full) full=true ;;
+  *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
+passed=0 failed=0 skipped=0
+notes=()  # what failed or was skipped, told again at the end
+jobs=$(nproc)
+
+say() { printf '\n=== %s\n' "$*"; }
+
+# step NAME COMMAND...: one test; exit status 77 is a skip, whose reason is the line that starts with SKIPPED:
+step() {
+  local name=$1 log status; shift
+  say "$name"
+  log=$(mktemp)
+  "$@" 2>&1 | tee "$log"; status=${PIPESTATUS[0]}
+  case $status in
+    0) passed=$((passed + 1)) ;;
+    77) skipped=$((skipped + 1)); notes+=("skipped: $name: $(sed -n 's/^SKIPPED: //p' "$log" | tail -n1)") ;;
+    *) failed=$((failed + 1)); notes+=("FAILED: $name (exit $status)") ;;
+  esac
+  rm -f "$log"
+  return "$status"
+}
+
+build() { cmake --preset "$1" && cmake --build --preset "$1"; }
+
+# suite PRESET: builds it and runs all its ctest entries, each of which counts.
+suite() {
+  local preset=$1 report=build/$1/tests.xml total bad out
+  step "build $preset" build "$preset" || return
+  say "tests $preset"
+  rm -f "$report"
+  ctest --preset "$preset" -j "$jobs" --no-tests=error --output-junit tests.xml
+  number() { sed -n "s/^[[:space:]]*$1=\"\([0-9]*\)\"$/\1/p" "$report" 2>/dev/null | head -n1; }
+  total=$(number tests) bad=$(number failures) out=$(number skipped)
+  if [ -z "$total" ]; then failed=$((failed + 1)); notes+=("FAILED: ctest $preset gave no report"); return; fi
+  passed=$((passed + total - bad - out)) failed=$((failed + bad)) skipped=$((skipped + out))
+  while IFS= read -r line; do notes+=("$line ($preset)"); done < <(
+    awk 'match($0, /<testcase name="[^"]*"/) { name = substr($0, RSTART + 16, RLENGTH - 17) }
+         /<testcase .* status="fail"/ { print "FAILED: " name }
+         match($0, /SKIPPED: .*/) { print "skipped: " name ": " substr($0, RSTART + 9) }' "$report" |
+      sed "s/&lt;/</g; s/&gt;/>/g; s/&quot;/\"/g; s/&apos;/'/g; s/&amp;/\&/g")
+}
+
+clang_tidy() {
+  command -v run-clang-tidy >/dev/null || { echo "SKIPPED: clang-tidy is not installed"; return 77; }
+  run-clang-tidy -quiet -p build/release "$PWD/(lib|apps)/.*\.cc$"
+}
+cpp_check() {
+  command -v cppcheck >/dev/null || { echo "SKIPPED: cppcheck is not installed"; return 77; }
+  cppcheck --quiet -j "$jobs" --std=c++20 --language=c++ --enable=warning,performance,portability --inline-suppr \
+    --error-exitcode=1 -I lib -I apps --suppress=missingInclude --suppress=unknownMacro lib apps
+}
+
+$full && packages=full || packages=test
+./scripts/install-deps.sh "$packages" || exit 1
+suite release
+[ -e tests/fuzz/run.sh ] && step "fuzz" bash tests/fuzz/run.sh "$($full && echo 600 || echo 10)"
+if $full; then
+  step "build dev (warnings are errors)" build dev
+  suite asan-ubsan
+  suite tsan
+  step "clang-tidy" clang_tidy
+  step "cppcheck" cpp_check
+  for script in tests/full/*.sh; do
+    [ -e "$script" ] && step "$script" env BIN="$PWD/build/release/bin" SOURCE="$PWD" bash "$script"
+  done
+fi
+
+say "summary"
+[ ${#notes[@]} = 0 ] || printf '%s\n' "${notes[@]}"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
