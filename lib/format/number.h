@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "format/host_device.h"
 
@@ -48,6 +49,19 @@ PLANESMITH_HD constexpr unsigned magnitude_index(double magnitude) {
   unsigned m = 0;
   for (int i = 0; i < 7; ++i) m += threshold[i] < magnitude ? 1u : 0u;
   return m;
+}
+
+// Exponent of the scale of a block whose largest magnitude is amax: round_half_even(log2(amax / 6 + 1e-30)), -127 where
+// amax == 0, at most 127. No libm: log2 rounds up where its argument is above sqrt(2) times a power of two, which is a
+// comparison of bit patterns. No amax that the formats can make comes near a tie, so every sound log2 agrees.
+PLANESMITH_HD inline int scale_exponent(double amax) {
+  if (amax == 0) return -127;
+  const double scaled = amax / 6 + 1e-30;
+  std::int64_t bits;
+  std::memcpy(&bits, &scaled, sizeof bits);
+  constexpr std::int64_t sqrt2 = 0x3FF6A09E667F3BCD;
+  const int x = static_cast<int>((bits - sqrt2) >> 52) + 1;
+  return x < 127 ? x : 127;
 }
 
 // --- 8-bit formats ---
