@@ -23,8 +23,12 @@ struct Shard {
 class Checkpoint {
  public:
   // Reads config.json, the index and the shards' headers (in parallel). With an index only what it lists is read, and
-  // every listed tensor must be in the shard the index names. Errors name what is wrong and where.
+  // every listed tensor must be in the shard the index names; without one, every *.safetensors of the folder, and no
+  // two of them may hold the same tensor. Errors name what is wrong and where.
   static Checkpoint open(const Context& context, const std::string& folder);
+
+  Checkpoint(Checkpoint&&) = default;  // the look-up by name points into the tensors: moved, never copied
+  Checkpoint& operator=(Checkpoint&&) = default;
 
   const std::string& folder() const { return folder_; }
   const Json& config() const { return config_; }            // the whole of config.json
@@ -35,6 +39,7 @@ class Checkpoint {
   const std::string& shard_path(const Tensor& tensor) const { return shards_[tensor.shard].path; }
 
  private:
+  Checkpoint() = default;
   std::string folder_;
   Json config_;
   bool has_index_ = false;
@@ -42,6 +47,9 @@ class Checkpoint {
   std::vector<Tensor> tensors_;
   std::unordered_map<std::string_view, std::uint32_t> by_name_;
 };
+
+inline constexpr std::string_view kConfigName = "config.json";
+inline constexpr std::string_view kIndexName = "model.safetensors.index.json";
 
 // config.json may nest what describes the language model in "text_config": the value of `key` from there or from the
 // top; null where absent.

@@ -23,8 +23,9 @@ struct Tensor {
   std::string name;
   std::string dtype_text;             // only where dtype is `other`
   Dtype dtype = Dtype::other;
-  std::vector<std::uint64_t> shape;
+  std::vector<std::uint64_t> shape;   // at most kMaxRank
   std::uint32_t shard = 0;            // index into Checkpoint::shards; 0 for a lone file
+  std::uint32_t described_at = 0;     // byte of the file at which its description in the header begins
   std::uint64_t offset = 0;           // of the first byte, from the start of the file
   std::uint64_t size = 0;             // bytes
 };
@@ -37,8 +38,24 @@ struct SafetensorsHeader {
 };
 
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
+inline constexpr std::size_t kMaxRank = 64;
 
-// Refuses whatever the official crate refuses, and more, naming file, tensor and byte: see safetensors.cc for the list.
+// Reads and checks a whole header. Memory is a small multiple of what the tensors themselves take; the text is never
+// held. What is refused, always with file, tensor and byte:
+// - a file below 8 bytes, a header above kMaxHeaderBytes or beyond the end of the file, a git-LFS pointer;
+// - text that is not one JSON object in UTF-8 (white space around it is fine), nested absurdly deep, or has a key twice;
+// - "__metadata__" that is not an object of strings;
+// - a tensor without dtype, shape or data_offsets, or with a value of the wrong kind; unknown members are passed over;
+// - more than kMaxRank dimensions, an element or bit count that overflows (also where a later dimension is 0), bits
+//   that do not fill whole bytes, data_offsets whose length differs from the shape's; for dtypes of the future the
+//   length is what data_offsets say;
+// - overlaps, holes, and a last tensor that does not end where the file ends. Zero-sized tensors and any order of keys
+//   are fine.
 SafetensorsHeader read_safetensors_header(const File& file);
+
+// "[2, 3]"
+std::string shape_text(const std::vector<std::uint64_t>& shape);
+// The dtype as the file spells it.
+std::string_view dtype_text(const Tensor& tensor);
 
 }  // namespace planesmith
