@@ -9,6 +9,22 @@
 
 namespace planesmith {
 
+struct ZeroCount {
+  std::uint64_t zeros = 0, negative = 0;  // elements with u == 0; those of them with the sign bit set
+  ZeroCount& operator+=(const ZeroCount& other) {
+    zeros += other.zeros;
+    negative += other.negative;
+    return *this;
+  }
+};
+
+// Mode auto: whether one expert's w13 slice (or w2 slice) is balanced (FORMAT.md section 4, exact in integers).
+constexpr bool one_signed(const ZeroCount& count) {
+  const std::uint64_t positive = count.zeros - count.negative;
+  const std::uint64_t fewer = count.negative < positive ? count.negative : positive;
+  return 20 * fewer < count.zeros;
+}
+
 // Where a kernel writes. Each pointer is the start of the first 16-row panel of its plane, panels following each other
 // (a w3 slice continues where the w1 slice ended); null: not wanted. Any alignment; best at 64 bytes.
 struct PlaneTarget {
@@ -16,6 +32,13 @@ struct PlaneTarget {
   std::uint8_t* nibbles = nullptr;   // rows * cols / 2
   std::uint8_t* quintals = nullptr;  // rows * cols * 5 / 16
   std::uint8_t* scales = nullptr;    // rows * cols / 32
+
+  // fp8 and nvfp4 add the slice's zeros, before any balancing, on the way: cheaper than reading the slice twice.
+  // Whoever guesses ZeroSigns right, from the expert before, then needs one pass for mode auto.
+  ZeroCount* zeros = nullptr;
+
+  // Write past the caches: for planes that nobody reads soon, or that are larger than the caches.
+  bool stream = false;
 };
 
 // A slice of one tensor, rows divisible by 16 and cols by 64. Pointers address the slice's first element; strides are
@@ -49,22 +72,6 @@ struct Nvfp4Slice {
 
 // Signs of exact zeros (u == 0) on output.
 enum class ZeroSigns { keep, alternate };  // alternate: the sign bit is col & 1, col counted within the slice
-
-struct ZeroCount {
-  std::uint64_t zeros = 0, negative = 0;  // elements with u == 0; those of them with the sign bit set
-  ZeroCount& operator+=(const ZeroCount& other) {
-    zeros += other.zeros;
-    negative += other.negative;
-    return *this;
-  }
-};
-
-// Mode auto: whether one expert's w13 slice (or w2 slice) is balanced (FORMAT.md section 4, exact in integers).
-constexpr bool one_signed(const ZeroCount& count) {
-  const std::uint64_t positive = count.zeros - count.negative;
-  const std::uint64_t fewer = count.negative < positive ? count.negative : positive;
-  return 20 * fewer < count.zeros;
-}
 
 struct Kernels {
   std::string_view name;  // "scalar", "avx2", "avx512"

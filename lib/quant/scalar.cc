@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "format/number.h"
 #include "format/planes.h"
@@ -113,8 +114,22 @@ std::uint8_t* advance(std::uint8_t* plane, std::uint64_t bytes) {
 }
 
 template <typename Slice>
+ZeroCount count_zeros(const Slice& s) {
+  ZeroCount count;
+  for (std::uint64_t row = 0; row < s.rows; ++row)
+    for (std::uint64_t col = 0; col < s.cols; ++col) {
+      const double w = value_at(s, row, col);
+      count.zeros += w == 0;
+      count.negative += w == 0 && std::signbit(w);
+    }
+  return count;
+}
+
+template <typename Slice>
 bool convert(const Slice& s, ZeroSigns zeros, const PlaneTarget& to) {
   if (find_nonfinite(s).found) return false;
+  if constexpr (!std::is_same_v<Slice, Mxfp4Slice>)
+    if (to.zeros != nullptr) *to.zeros += count_zeros(s);
   std::uint64_t index = 0;
   for (std::uint64_t row = 0; row < s.rows; row += kTileRows)
     for (std::uint64_t col = 0; col < s.cols; col += kTileCols, ++index) {
@@ -128,18 +143,6 @@ bool convert(const Slice& s, ZeroSigns zeros, const PlaneTarget& to) {
           to.scales[scale_offset(row + r, col + c, s.cols)] = tile.scale[r][c / kScaleCols];
     }
   return true;
-}
-
-template <typename Slice>
-ZeroCount count_zeros(const Slice& s) {
-  ZeroCount count;
-  for (std::uint64_t row = 0; row < s.rows; ++row)
-    for (std::uint64_t col = 0; col < s.cols; ++col) {
-      const double w = value_at(s, row, col);
-      count.zeros += w == 0;
-      count.negative += w == 0 && std::signbit(w);
-    }
-  return count;
 }
 
 bool mxfp4(const Mxfp4Slice& s, const PlaneTarget& to) noexcept {
