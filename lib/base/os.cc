@@ -22,7 +22,9 @@ int Os::fstat(int fd, struct stat* out) { return ::fstat(fd, out); }
 int Os::stat(const char* path, struct stat* out) { return ::stat(path, out); }
 int Os::lstat(const char* path, struct stat* out) { return ::lstat(path, out); }
 int Os::statvfs(const char* path, struct statvfs* out) { return ::statvfs(path, out); }
+int Os::access(const char* path, int mode) { return ::faccessat(AT_FDCWD, path, mode, AT_EACCESS); }
 int Os::rename(const char* from, const char* to) { return ::rename(from, to); }
+int Os::link(const char* from, const char* to) { return ::link(from, to); }
 int Os::unlink(const char* path) { return ::unlink(path); }
 int Os::rmdir(const char* path) { return ::rmdir(path); }
 int Os::mkdir(const char* path, mode_t mode) { return ::mkdir(path, mode); }

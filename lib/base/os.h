@@ -29,7 +29,9 @@ class Os {
   virtual int stat(const char* path, struct stat* out);
   virtual int lstat(const char* path, struct stat* out);
   virtual int statvfs(const char* path, struct statvfs* out);
+  virtual int access(const char* path, int mode);  // R_OK, W_OK, X_OK for the effective user; follows links
   virtual int rename(const char* from, const char* to);
+  virtual int link(const char* from, const char* to);  // a hard link; `from` is not followed
   virtual int unlink(const char* path);
   virtual int rmdir(const char* path);
   virtual int mkdir(const char* path, mode_t mode);
