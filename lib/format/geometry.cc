@@ -9,9 +9,12 @@ namespace planesmith::format {
 
 std::string_view name(ZeroMode mode) {
   switch (mode) {
-    case ZeroMode::automatic: return "auto";
-    case ZeroMode::sign: return "sign";
-    case ZeroMode::alt: return "alt";
+    case ZeroMode::automatic:
+      return "auto";
+    case ZeroMode::sign:
+      return "sign";
+    case ZeroMode::alt:
+      return "alt";
   }
   return "";
 }
@@ -37,23 +40,54 @@ RankShape rank_shape(const Geometry& geometry, std::uint64_t world) {
   shape.n2 = geometry.hidden;
   shape.k2 = shape.slice;
   for (const std::uint64_t n : {shape.n13, shape.n2})
-    if (n % kTileRows != 0) refuse(fmt::format("a matrix of {} rows per rank does not divide into tiles of 16 rows", n));
+    if (n % kTileRows != 0)
+      refuse(fmt::format("a matrix of {} rows per rank does not divide into tiles of 16 rows", n));
   for (const std::uint64_t k : {shape.k13, shape.k2})
     if (k % kTileCols != 0)
       refuse(fmt::format("a matrix of {} columns per rank does not divide into tiles of 64 columns", k));
   return shape;
 }
 
+std::string_view name(Section section) {
+  switch (section) {
+    case Section::planes13:
+      return "planes13";
+    case Section::sc13:
+      return "sc13";
+    case Section::planes2:
+      return "planes2";
+    case Section::sc2:
+      return "sc2";
+    case Section::fp13:
+      return "fp13";
+    case Section::fp2:
+      return "fp2";
+    case Section::fpq13:
+      return "fpq13";
+    case Section::fpq2:
+      return "fpq2";
+  }
+  return "";
+}
+
 std::uint64_t section_bytes(Section section, const RankShape& shape) {
   switch (section) {
-    case Section::planes13: return code_bytes(shape.n13, shape.k13);
-    case Section::sc13: return scale_bytes(shape.n13, shape.k13);
-    case Section::planes2: return code_bytes(shape.n2, shape.k2);
-    case Section::sc2: return scale_bytes(shape.n2, shape.k2);
-    case Section::fp13: return nibble_bytes(shape.n13, shape.k13);
-    case Section::fp2: return nibble_bytes(shape.n2, shape.k2);
-    case Section::fpq13: return quintal_bytes(shape.n13, shape.k13);
-    case Section::fpq2: return quintal_bytes(shape.n2, shape.k2);
+    case Section::planes13:
+      return code_bytes(shape.n13, shape.k13);
+    case Section::sc13:
+      return scale_bytes(shape.n13, shape.k13);
+    case Section::planes2:
+      return code_bytes(shape.n2, shape.k2);
+    case Section::sc2:
+      return scale_bytes(shape.n2, shape.k2);
+    case Section::fp13:
+      return nibble_bytes(shape.n13, shape.k13);
+    case Section::fp2:
+      return nibble_bytes(shape.n2, shape.k2);
+    case Section::fpq13:
+      return quintal_bytes(shape.n13, shape.k13);
+    case Section::fpq2:
+      return quintal_bytes(shape.n2, shape.k2);
   }
   return 0;
 }

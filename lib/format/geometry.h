@@ -35,6 +35,7 @@ RankShape rank_shape(const Geometry& geometry, std::uint64_t world);
 // The eight kinds of section that one expert can have; planes and scales are made for each of the two matrices.
 enum class Section { planes13, sc13, planes2, sc2, fp13, fp2, fpq13, fpq2 };
 inline constexpr int kSections = 8;
+std::string_view name(Section section);  // "planes13", ..., "fpq2"
 std::uint64_t section_bytes(Section section, const RankShape& shape);
 
 }  // namespace planesmith::format
