@@ -48,11 +48,17 @@ struct Model {
   const SparseLayer* find_layer(std::uint64_t index) const;
 };
 
-// Geometry from config.json alone. Errors name the missing key.
+// Geometry from config.json alone (path: its name, for errors). Errors name the missing key, or a value that is no
+// whole number from 1 to what any model could have.
 format::Geometry config_geometry(const Json& config, const std::string& path);
 
-// Errors: no routed experts; fused 3-D experts (not supported yet, named); an expert, projection or scale missing or
-// extra; dtypes or shapes that do not agree with the family, the config or each other.
+// A layer is sparse where it has a routed expert, a router, or where first_k_dense_replace says so; each must hold all
+// experts. Errors: no routed experts; fused 3-D experts (not supported yet, named); an expert, projection or scale
+// missing (the first few named, all counted) or extra; two families; dtypes or shapes that do not agree with the
+// family, the config or each other.
 Model find_experts(const Checkpoint& checkpoint);
+
+// The value of a tensor of one F32, such as weight_scale_2, from its shard. NaN and infinities are Errors.
+float read_scalar(const File& shard, const Tensor& tensor);
 
 }  // namespace planesmith

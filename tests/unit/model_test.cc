@@ -1,0 +1,73 @@
+// Routed experts: family, geometry, completeness.
+#include "checkpoint/model.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+
+using namespace planesmith;
+
+namespace {
+
+struct Golden {
+  const char* name;
+  Family family;
+  format::Geometry geometry;
+  std::vector<std::uint64_t> layers;
+  std::uint32_t block_rows, block_cols;
+  bool scale_is_e8m0;
+};
+
+const Golden kGoldens[] = {
+    {"ds4-mini", Family::mxfp4, {2, 3, 192, 128}, {0, 1}, 1, 32, true},
+    {"fp8-blocks", Family::fp8, {1, 1, 128, 128}, {0}, 32, 64, false},
+    {"fp8-edge", Family::fp8, {1, 8, 192, 128}, {0}, 128, 128, false},
+    {"glm-fp8-mini", Family::fp8, {3, 2, 256, 256}, {1, 2}, 128, 128, false},
+    {"glm-nvfp4-mini", Family::nvfp4, {3, 3, 192, 128}, {1, 2}, 1, 16, false},
+    {"kimi-nvfp4-mini", Family::nvfp4, {2, 2, 128, 128}, {1}, 1, 16, false},
+    {"nvfp4-edge", Family::nvfp4, {1, 8, 192, 128}, {0}, 1, 16, false},
+};
+
+}  // namespace
+
+TEST_CASE("the experts of every golden checkpoint are found") {
+  for (const Golden& golden : kGoldens) {
+    CAPTURE(golden.name);
+    const Checkpoint checkpoint =
+        Checkpoint::open(Context{}, SOURCE_DIR "/tests/golden/" + std::string(golden.name) + "/checkpoint");
+    const Model model = find_experts(checkpoint);
+    CHECK(name(model.family) == name(golden.family));
+    CHECK(model.geometry == golden.geometry);
+    CHECK(model.block_rows == golden.block_rows);
+    CHECK(model.block_cols == golden.block_cols);
+    CHECK(model.scale_is_e8m0 == golden.scale_is_e8m0);
+    REQUIRE(model.layers.size() == golden.layers.size());
+    std::uint64_t tensors = 0;
+    for (std::size_t key = 0; key < model.layers.size(); ++key) {
+      const SparseLayer& layer = model.layers[key];
+      CHECK(layer.index == golden.layers[key]);
+      CHECK(layer.key == key);
+      CHECK(model.find_layer(layer.index) == &layer);
+      REQUIRE(layer.experts.size() == model.geometry.experts);
+      for (std::size_t e = 0; e < layer.experts.size(); ++e)
+        for (const ExpertTensors& t : layer.experts[e]) {
+          const std::string expert = "layers." + std::to_string(layer.index);
+          REQUIRE(t.weight != nullptr);
+          REQUIRE(t.scale != nullptr);
+          CHECK((t.scale_2 != nullptr) == (model.family == Family::nvfp4));
+          for (const Tensor* tensor : {t.weight, t.scale, t.scale_2})
+            if (tensor != nullptr) {
+              ++tensors;
+              CHECK(tensor->name.find(expert + ".") != std::string::npos);
+              CHECK(tensor->name.find(".experts." + std::to_string(e) + ".") != std::string::npos);
+            }
+        }
+    }
+    CHECK(model.find_layer(99) == nullptr);
+    for (const auto& [kind, left] : model.left_alone)
+      if (kind != "other") tensors += left.tensors;
+    CHECK(tensors == checkpoint.tensors().size());  // each is converted or left alone for a reason, and once
+  }
+}
