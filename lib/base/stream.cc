@@ -1,0 +1,83 @@
+#include "base/stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <semaphore>
+#include <thread>
+
+#include "base/error.h"
+
+namespace planesmith {
+
+void stream(const Context& context, const File& file, std::uint64_t offset, std::uint64_t size, Bytes buffer,
+            const TakePiece& take) {
+  for (std::uint64_t done = 0; done < size;) {
+    context.check_stop();
+    const Bytes piece = buffer.first(std::min(kPiece, size - done));
+    file.read(piece, offset + done);
+    take(piece);
+    done += piece.size();
+    context.progress.advance(piece.size());
+  }
+}
+
+void stream_ahead(const Context& context, const File& file, std::uint64_t offset, std::uint64_t size,
+                  Bytes buffer, const TakePiece& take) {
+  if (size <= kPiece) return stream(context, file, offset, size, buffer, take);
+  constexpr std::uint64_t kSlots = kStreamBuffer / kPiece;
+  const std::uint64_t pieces = (size + kPiece - 1) / kPiece;
+  const auto slot = [&](std::uint64_t i) {
+    return buffer.subspan(i % kSlots * kPiece, std::min(kPiece, size - i * kPiece));
+  };
+  std::counting_semaphore<kSlots> free(kSlots), full(0);
+  std::atomic<bool> abandoned{false};
+  std::exception_ptr failure;  // of the reader; published by `full`
+  std::thread reader([&] {
+    for (std::uint64_t i = 0; i < pieces && !failure; ++i) {
+      free.acquire();
+      if (abandoned) return;
+      try {
+        file.read(slot(i), offset + i * kPiece);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      full.release();
+    }
+  });
+  try {
+    for (std::uint64_t i = 0; i < pieces; ++i) {
+      context.check_stop();
+      full.acquire();
+      if (failure) std::rethrow_exception(failure);
+      take(slot(i));
+      context.progress.advance(slot(i).size());
+      free.release();
+    }
+  } catch (...) {
+    abandoned = true;
+    free.release();
+    reader.join();
+    throw;
+  }
+  reader.join();
+}
+
+StreamBuffers::StreamBuffers(const Context& context) {
+  if (context.memory < kStreamBuffer)
+    throw Error(ErrorCode::usage, "",
+                fmt::format("--memory {} is too small; the smallest that works here is {}",
+                            exact_size(context.memory), exact_size(kStreamBuffer)));
+  workers_ = static_cast<int>(std::min<std::uint64_t>(
+      static_cast<std::uint64_t>(std::max(context.threads, 1)), context.memory / kStreamBuffer));
+  buffers_.resize(static_cast<std::size_t>(workers_));
+}
+
+Bytes StreamBuffers::of(int worker) {
+  std::vector<std::uint8_t>& buffer = buffers_[static_cast<std::size_t>(worker)];
+  buffer.resize(kStreamBuffer);  // by the worker itself, the first time: pages land where they are used
+  return buffer;
+}
+
+}  // namespace planesmith

@@ -1,0 +1,20 @@
+// Where the programs keep what they may forget: digests known from earlier runs, how far a verification got.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+
+namespace planesmith {
+
+// $XDG_CACHE_HOME/planesmith, else ~/.cache/planesmith; empty where the environment names neither.
+std::string user_cache_folder();
+
+// A small JSON document in that folder, found again by `group` and any text as `key`. Nothing here ever
+// fails: what cannot be read is null, what cannot be written is forgotten.
+Json recall(Os& os, std::string_view group, std::string_view key);
+void remember(Os& os, std::string_view group, std::string_view key, const Json& value);
+void forget(Os& os, std::string_view group, std::string_view key);
+
+}  // namespace planesmith

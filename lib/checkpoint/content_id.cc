@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/parallel.h"
+#include "base/stream.h"
+#include "checkpoint/identity.h"
+#include "checkpoint/known_digests.h"
+
+namespace planesmith {
+namespace {
+
+bool same_times(const struct stat& a, const struct stat& b) {
+  const auto same = [](const timespec& s, const timespec& t) {
+    return s.tv_sec == t.tv_sec && s.tv_nsec == t.tv_nsec;
+  };
+  return a.st_size == b.st_size && same(a.st_mtim, b.st_mtim) && same(a.st_ctim, b.st_ctim);
+}
+
+// File times move in ticks of the kernel's clock. A file changed this very tick could change again without
+// its times telling, and the digest would be remembered for good: so the tick is waited out.
+void let_tick_pass(const struct stat& status) {
+  constexpr auto kTick = std::chrono::milliseconds(20);
+  const auto changed = std::chrono::system_clock::time_point(
+      std::chrono::seconds(status.st_ctim.tv_sec) + std::chrono::nanoseconds(status.st_ctim.tv_nsec));
+  const auto age = std::chrono::system_clock::now() - changed;
+  if (age >= std::chrono::seconds(0) && age < kTick) std::this_thread::sleep_for(kTick);
+}
+
+std::string hash_shard(const Context& context, const std::string& path, Bytes buffer) {
+  const File file = File::open_read(context.os, path);
+  let_tick_pass(file.status());
+  const struct stat before = file.status();
+  Sha256 sha;
+  stream_ahead(context, file, 0, static_cast<std::uint64_t>(before.st_size), buffer,
+               [&](ConstBytes piece) { sha.update(piece); });
+  if (!same_times(before, file.status()))
+    throw Error(path, "changed while it was read; let whoever writes it finish, then run this again");
+  const std::string digest = hex(sha.finish());
+  remember_digest(context.os, path, before, digest);
+  return digest;
+}
+
+}  // namespace
+
+ContentId content_id(const Context& context, const std::string& folder, bool recompute) {
+  const CheckpointStats stats = read_checkpoint_stats(context, folder);
+  if (stats.shards.empty()) throw Error(folder, "holds no shards; there is nothing to identify");
+  ContentId result;
+  const auto put = [&](const char* name, const std::optional<Sha256Digest>& digest) {
+    if (digest) result.sha256[name] = hex(*digest);
+  };
+  put("config.json", stats.config);
+  put("model.safetensors.index.json", stats.safetensors_index);
+  put("pytorch_model.bin.index.json", stats.bin_index);
+
+  std::vector<const ShardStat*> unknown;
+  for (const ShardStat& shard : stats.shards) {
+    std::string digest;
+    if (!recompute)
+      digest = known_digest(context.os, folder, shard.name, status(context.os, join(folder, shard.name)));
+    (digest.empty() ? result.bytes_hashed : result.bytes_known) += shard.size;
+    if (digest.empty())
+      unknown.push_back(&shard);
+    else
+      result.sha256[shard.name] = digest;
+  }
+  // The largest first: nobody is left alone with a big one at the end.
+  std::stable_sort(unknown.begin(), unknown.end(),
+                   [](const auto* a, const auto* b) { return a->size > b->size; });
+  if (!unknown.empty()) {
+    StreamBuffers buffers(context);
+    std::mutex mutex;
+    context.progress.begin("hashing the checkpoint (SHA-256)", result.bytes_hashed);
+    parallel_for(unknown.size(), buffers.workers(), [&](std::size_t i, int worker) {
+      const std::string digest = hash_shard(context, join(folder, unknown[i]->name), buffers.of(worker));
+      const std::lock_guard<std::mutex> lock(mutex);
+      result.sha256[unknown[i]->name] = digest;
+    });
+    context.progress.end();
+  }
+  try {
+    result.id = sha256_hex(compact({{"scheme", "content-sha256-v1"}, {"files", result.sha256}}));
+  } catch (const Error&) {
+    throw Error(folder, "a shard's name is not UTF-8, so the content id is not defined; rename it");
+  }
+  return result;
+}
+
+Identity resolve_identity(const Context& context, const IdentityOptions& options, const std::string& folder) {
+  const auto refuse = [](const char* what) { throw Error(ErrorCode::usage, "", what); };
+  if (options.pin && options.served_path) refuse("--ckpt-id and --served-path exclude each other");
+  if (options.revision && !options.served_path) refuse("--revision goes with --served-path only");
+  if (options.pin) {
+    if (options.pin->empty()) refuse("--ckpt-id is empty");
+    try {
+      compact(*options.pin);
+    } catch (const Error&) {
+      refuse("--ckpt-id is not valid UTF-8");
+    }
+    return {*options.pin, "pinned with --ckpt-id"};
+  }
+  if (options.served_path) {
+    const std::string revision = options.revision.value_or("");
+    const std::string how = fmt::format("the engine's own for served path '{}'", *options.served_path);
+    struct stat st {};
+    if (context.os.stat(folder.c_str(), &st) != 0 || !S_ISDIR(st.st_mode))
+      return {engine_id_of_remote(*options.served_path, revision), how};
+    return {engine_id(*options.served_path, revision, read_checkpoint_stats(context, folder)), how};
+  }
+  const ContentId content = content_id(context, folder, options.recompute);
+  return {content.id, fmt::format("content id; {} hashed now, {} known before",
+                                  short_size(content.bytes_hashed), short_size(content.bytes_known))};
+}
+
+}  // namespace planesmith

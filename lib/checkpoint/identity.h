@@ -1,0 +1,75 @@
+// Which checkpoint a cache was made from (FORMAT.md section 8; CLI.md, "Identity"). There are three kinds of
+// id: a pin, any string that the server is told too; the engine's own id, which dies with the files' times;
+// and the content id, which survives copying.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/context.h"
+#include "base/hash.h"
+
+namespace planesmith {
+
+// --- the engine's own id ---
+
+struct ShardStat {
+  std::string name;        // as the index writes it, or the folder does
+  std::uint64_t size = 0;  // size and times are those of a link's target
+  std::int64_t mtime_ns = 0, ctime_ns = 0;
+  std::string resolved_blob;  // last component of the real path
+};
+
+// What the engine looks at in a checkpoint folder.
+struct CheckpointStats {
+  std::optional<Sha256Digest> config, safetensors_index, bin_index;  // of the files' bytes, where present
+  std::vector<ShardStat> shards;                                     // in any order
+};
+
+// Errors: an index that is not one, a listed shard that is missing, a folder with nothing of a checkpoint in
+// it.
+CheckpointStats read_checkpoint_stats(const Context& context, const std::string& folder);
+
+// `served_path`: what the server is started with; `revision` may be empty.
+std::string engine_id(std::string_view served_path, std::string_view revision, const CheckpointStats& stats);
+// The same for a model that is no local folder. Error: the revision is not 40 hex digits.
+std::string engine_id_of_remote(std::string_view served_path, std::string_view revision);
+
+// --- the content id ---
+
+struct ContentId {
+  std::string id;
+  std::map<std::string, std::string> sha256;  // by name: config.json, the indexes, every shard
+  std::uint64_t bytes_hashed = 0;             // read now
+  std::uint64_t bytes_known = 0;              // digests reused; known_digests.h says from where
+};
+
+// Hashes every byte that is not known yet, shards in parallel. `recompute`: nothing is taken as known.
+// Errors: as read_checkpoint_stats; a file that changes meanwhile.
+ContentId content_id(const Context& context, const std::string& folder, bool recompute);
+
+// --- what a program is told ---
+
+struct IdentityOptions {
+  std::optional<std::string> pin{};          // --ckpt-id
+  std::optional<std::string> served_path{};  // --served-path
+  std::optional<std::string> revision{};     // --revision, with a served path
+  bool recompute = false;
+  // Neither pin nor served path: the content id, for which the whole checkpoint may have to be read.
+  bool by_content() const { return !pin && !served_path; }
+};
+
+struct Identity {
+  std::string id;
+  std::string how;  // "content-sha256-v1; 12.0 GiB hashed, 541.0 GiB known before": for summaries
+};
+
+// Errors (usage): a pin that is empty or not UTF-8, a revision without a served path, pin and served path
+// together.
+Identity resolve_identity(const Context& context, const IdentityOptions& options, const std::string& folder);
+
+}  // namespace planesmith

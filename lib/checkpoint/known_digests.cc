@@ -1,0 +1,79 @@
+#include "checkpoint/known_digests.h"
+
+#include <charconv>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/user_cache.h"
+
+namespace planesmith {
+namespace {
+
+constexpr std::string_view kGroup = "sha256";
+
+bool is_sha256(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
+Json stamp(const struct stat& status) {
+  return {{"size", status.st_size},
+          {"mtime", {status.st_mtim.tv_sec, status.st_mtim.tv_nsec}},
+          {"ctime", {status.st_ctim.tv_sec, status.st_ctim.tv_nsec}},
+          {"inode", status.st_ino}};
+}
+
+std::string from_blob_name(const std::string& path) {
+  const std::string real = real_path(path), blob = name_of(real);
+  return is_sha256(blob) && name_of(parent_of(real)) == "blobs" ? blob : "";
+}
+
+std::string from_download_metadata(Os& os, const std::string& folder, const std::string& name,
+                                   const struct stat& status) {
+  const std::string path = join(folder, ".cache/huggingface/download/" + name + ".metadata");
+  if (!exists(os, path)) return "";
+  std::string text;
+  try {
+    text = read_text(os, path, 4096);
+  } catch (const Error&) {
+    return "";
+  }
+  std::vector<std::string_view> lines;  // commit, etag, time in seconds
+  for (std::string_view rest = text; lines.size() < 3;) {
+    const std::size_t end = rest.find('\n');
+    lines.push_back(rest.substr(0, end));
+    if (end == rest.npos) break;
+    rest.remove_prefix(end + 1);
+  }
+  if (lines.size() < 3 || !is_sha256(lines[1])) return "";
+  double recorded = 0;
+  const auto [end, error] = std::from_chars(lines[2].begin(), lines[2].end(), recorded);
+  if (error != std::errc() || end != lines[2].end()) return "";
+  const double modified =
+      static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
+  return modified <= recorded ? std::string(lines[1]) : "";
+}
+
+std::string from_user_cache(Os& os, const std::string& path, const struct stat& status) {
+  const Json found = recall(os, kGroup, real_path(path));
+  if (!found.is_object() || found.value("file", Json()) != stamp(status)) return "";
+  const Json digest = found.value("sha256", Json());
+  return digest.is_string() && is_sha256(digest.get<std::string>()) ? digest.get<std::string>() : "";
+}
+
+}  // namespace
+
+std::string known_digest(Os& os, const std::string& folder, const std::string& name,
+                         const struct stat& status) {
+  const std::string path = join(folder, name);
+  std::string digest = from_blob_name(path);
+  if (digest.empty()) digest = from_download_metadata(os, folder, name, status);
+  if (digest.empty()) digest = from_user_cache(os, path, status);
+  return digest;
+}
+
+void remember_digest(Os& os, const std::string& path, const struct stat& status, const std::string& sha256) {
+  remember(os, kGroup, real_path(path), {{"file", stamp(status)}, {"sha256", sha256}});
+}
+
+}  // namespace planesmith
