@@ -106,6 +106,9 @@ std::string printed(Print print) {
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& path, std::size_t max_depth) {
+  // The parser takes a NUL for the end of the text and passes over a byte order mark; Python's does neither.
+  if (const std::size_t nul = text.find('\0'); nul != text.npos) throw Error(path, "not valid JSON: a NUL byte").at(nul);
+  if (text.starts_with("\xEF\xBB\xBF")) throw Error(path, "not valid JSON: begins with a byte order mark").at(0);
   Builder builder(path, max_depth);
   Json::sax_parse(text, &builder);
   return std::move(builder.result);

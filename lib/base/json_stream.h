@@ -24,7 +24,8 @@ class JsonVisitor {
  protected:
   std::size_t depth() const { return depth_; }          // containers open
   std::uint64_t position() const { return position_; }  // byte in the file that was read last
-  Error error(std::string reason) const { return Error(path_, std::move(reason)).at(position_); }
+  // Names file and byte; a visitor that knows more (which tensor) adds it.
+  virtual Error error(std::string reason) const { return Error(path_, std::move(reason)).at(position_); }
 
  private:
   friend class JsonEvents;

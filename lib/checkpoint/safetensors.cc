@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
+#include <optional>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/json_stream.h"
@@ -27,6 +28,8 @@ static_assert(std::size(kDtypes) == static_cast<std::size_t>(Dtype::other) + 1);
 
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::uint64_t kLengthBytes = 8;
+constexpr std::size_t kMostMetadata =
+    1'000'000;  // real files have a handful; bounds what a header can make us keep
 
 class HeaderVisitor final : public JsonVisitor {
  public:
@@ -39,6 +42,8 @@ class HeaderVisitor final : public JsonVisitor {
       metadata_seen_ |= in_metadata_;
       if (!in_metadata_) begin_tensor(name);
     } else if (depth() == 2 && in_metadata_) {
+      if (header_.metadata.size() == kMostMetadata)
+        throw error(fmt::format("\"__metadata__\" has more than {} entries", kMostMetadata));
       header_.metadata.emplace_back(std::move(name), std::string());
     } else if (depth() == 2) {
       begin_member(name);
@@ -100,7 +105,12 @@ class HeaderVisitor final : public JsonVisitor {
  private:
   enum class Member { dtype, shape, data_offsets, unknown };
 
-  Tensor& tensor() { return header_.tensors.back(); }
+  Error error(std::string reason) const override {
+    Error e = JsonVisitor::error(std::move(reason));
+    return depth() >= 2 && !in_metadata_ ? e.in_tensor(tensor().name) : e;
+  }
+
+  Tensor& tensor() const { return header_.tensors.back(); }
   std::string_view expected() const {
     return member_ == Member::dtype   ? "a string"
            : member_ == Member::shape ? "a list of whole numbers"
@@ -180,28 +190,43 @@ void refuse_pointer(const File& file) {
         .at(0);
 }
 
-void refuse_repeated_names(const File& file, const SafetensorsHeader& header) {
-  std::vector<std::uint32_t> order(header.tensors.size());
-  std::iota(order.begin(), order.end(), 0u);
-  const auto& all = header.tensors;
-  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    const int names = all[a].name.compare(all[b].name);
-    return names != 0 ? names < 0 : all[a].described_at < all[b].described_at;
+// Two numbers below count whose names are equal, the smaller first. Names are compared only where their
+// hashes are equal: a header may have a million of them, and they share long beginnings.
+template <typename NameOf>
+std::optional<std::pair<std::uint32_t, std::uint32_t>> find_repeated(std::size_t count, NameOf name_of) {
+  struct Item {
+    std::size_t hash;
+    std::uint32_t number;
+  };
+  std::vector<Item> items;
+  items.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) items.push_back({std::hash<std::string_view>{}(name_of(i)), i});
+  std::sort(items.begin(), items.end(), [&](const Item& a, const Item& b) {
+    if (a.hash != b.hash) return a.hash < b.hash;
+    const int names = name_of(a.number).compare(name_of(b.number));
+    return names != 0 ? names < 0 : a.number < b.number;
   });
-  const auto twice = std::adjacent_find(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return all[a].name == all[b].name;
+  const auto twice = std::adjacent_find(items.begin(), items.end(), [&](const Item& a, const Item& b) {
+    return a.hash == b.hash && name_of(a.number) == name_of(b.number);
   });
-  if (twice != order.end())
-    throw Error(file.path(), fmt::format("is described twice, first at byte {}", all[twice[0]].described_at))
-        .in_tensor(all[twice[0]].name)
-        .at(all[twice[1]].described_at);
+  if (twice == items.end()) return std::nullopt;
+  return std::pair{twice[0].number, twice[1].number};
+}
 
-  std::vector<std::string_view> keys;
-  for (const auto& entry : header.metadata) keys.push_back(entry.first);
-  std::sort(keys.begin(), keys.end());
-  const auto key = std::adjacent_find(keys.begin(), keys.end());
-  if (key != keys.end())
-    throw Error(file.path(), fmt::format("\"__metadata__\" has the key \"{}\" twice", *key)).at(kLengthBytes);
+void refuse_repeated_names(const File& file, const SafetensorsHeader& header) {
+  const auto& tensors = header.tensors;
+  const auto tensor_name = [&](std::uint32_t i) { return std::string_view(tensors[i].name); };
+  if (const auto twice = find_repeated(tensors.size(), tensor_name)) {
+    const Tensor &first = tensors[twice->first], &second = tensors[twice->second];
+    throw Error(file.path(), fmt::format("is described twice, at byte {} and again here", first.described_at))
+        .in_tensor(first.name)
+        .at(second.described_at);
+  }
+  const auto& metadata = header.metadata;
+  const auto key = [&](std::uint32_t i) { return std::string_view(metadata[i].first); };
+  if (const auto twice = find_repeated(metadata.size(), key))
+    throw Error(file.path(), fmt::format("\"__metadata__\" has the key \"{}\" twice", key(twice->first)))
+        .at(kLengthBytes);
 }
 
 // The tensors, sorted by place, must fill the data section from its first to its last byte.
@@ -281,10 +306,10 @@ SafetensorsHeader read_safetensors_header(const File& file) {
 
   HeaderVisitor visitor(header);
   visit_json(file, kLengthBytes, header.header_bytes, visitor);
+  refuse_repeated_names(file, header);
   std::sort(header.tensors.begin(), header.tensors.end(), [](const Tensor& a, const Tensor& b) {
     return std::tie(a.offset, a.size, a.described_at) < std::tie(b.offset, b.size, b.described_at);
   });
-  refuse_repeated_names(file, header);
   check_layout(file, header);
   for (Tensor& tensor : header.tensors) tensor.offset += kLengthBytes + header.header_bytes;
   return header;
