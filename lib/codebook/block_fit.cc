@@ -43,7 +43,7 @@ constexpr std::size_t set_position(std::size_t block, std::size_t width) {
 #define FIT_LOOK_UP(table, x) \
   reinterpret_cast<Vector8>(  \
       _mm512_shuffle_epi8(reinterpret_cast<__m512i>(table), reinterpret_cast<__m512i>(x)))
-#include "codebook/fit_batch.inc"
+#include "codebook/fit_batch.inl"
 
 #define FIT_BATCH fit_batch_avx2
 #define FIT_WIDTH 32
@@ -51,7 +51,7 @@ constexpr std::size_t set_position(std::size_t block, std::size_t width) {
 #define FIT_LOOK_UP(table, x) \
   reinterpret_cast<Vector8>(  \
       _mm256_shuffle_epi8(reinterpret_cast<__m256i>(table), reinterpret_cast<__m256i>(x)))
-#include "codebook/fit_batch.inc"
+#include "codebook/fit_batch.inl"
 
 // Byte p of 16 blocks, one after the other, to columns [p][block] of rows that are `width` long.
 void transpose(const std::uint8_t* blocks, std::uint8_t* columns, std::size_t width) {
