@@ -6,5 +6,7 @@
 namespace planesmith {
 
 void add_id(Subcommands& commands);
+void add_check(Subcommands& commands);
+void add_list(Subcommands& commands);
 
 }  // namespace planesmith

@@ -52,14 +52,6 @@ std::pair<std::uint32_t, std::uint32_t> weight_block_size(const Json& config, co
           static_cast<std::uint32_t>(whole_number(block[1], kKey, kMostColumns, path))};
 }
 
-// Where the config says that all layers from some first one on are sparse: that first one.
-std::optional<std::uint64_t> first_sparse_layer(const Json& config) {
-  const Json& first = config_value(config, "first_k_dense_replace");
-  const Json& step = config_value(config, "moe_layer_freq");
-  if (!first.is_number_unsigned() || !(step.is_null() || step == 1)) return std::nullopt;
-  return first.get<std::uint64_t>();
-}
-
 // --- what is there ---
 
 struct Found {
@@ -149,7 +141,7 @@ class Finder {
           ++fused_count;
           break;
         case TensorName::Kind::strange_expert:
-          if (strange == nullptr || (name.main_layer && !strange_in_main_)) strange = &tensor;
+          if (strange == nullptr || !strange_in_main_) strange = &tensor;
           strange_in_main_ |= name.main_layer;
           leave("experts of other names", tensor);
           break;
@@ -359,6 +351,13 @@ format::Geometry config_geometry(const Json& config, const std::string& path) {
   geometry.hidden = config_number(config, {"hidden_size"}, kMostColumns, path);
   geometry.intermediate = config_number(config, {"moe_intermediate_size"}, kMostColumns, path);
   return geometry;
+}
+
+std::optional<std::uint64_t> first_sparse_layer(const Json& config) {
+  const Json& first = config_value(config, "first_k_dense_replace");
+  const Json& step = config_value(config, "moe_layer_freq");
+  if (!first.is_number_unsigned() || !(step.is_null() || step == 1)) return std::nullopt;
+  return first.get<std::uint64_t>();
 }
 
 Model find_experts(const Checkpoint& checkpoint) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,8 @@ struct Model {
 // Geometry from config.json alone (path: its name, for errors). Errors name the missing key, or a value that is no
 // whole number from 1 to what any model could have.
 format::Geometry config_geometry(const Json& config, const std::string& path);
+// Where config.json says that all layers from some first one on are sparse (first_k_dense_replace): that one.
+std::optional<std::uint64_t> first_sparse_layer(const Json& config);
 
 // A layer is sparse where it has a routed expert, a router, or where first_k_dense_replace says so; each must hold all
 // experts. Errors: no routed experts; fused 3-D experts (not supported yet, named); an expert, projection or scale

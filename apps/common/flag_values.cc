@@ -1,0 +1,33 @@
+#include "common/flag_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+
+namespace planesmith {
+
+std::optional<std::uint64_t> parse_rank(const std::string& text) {
+  if (text == "all") return std::nullopt;
+  std::uint64_t rank = 0;
+  const char* const end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, rank);
+  if (error != std::errc() || next != end)
+    throw Error(ErrorCode::usage, "", fmt::format("--rank: '{}' is neither a rank nor 'all'", text));
+  return rank;
+}
+
+std::vector<format::Tier> parse_tiers(const std::string& text) {
+  std::vector<format::Tier> tiers;
+  for (std::size_t at = 0;;) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const format::Tier tier = format::parse_tier(text.substr(at, comma - at));
+    if (std::find(tiers.begin(), tiers.end(), tier) == tiers.end()) tiers.push_back(tier);
+    if (comma == text.size()) return tiers;
+    at = comma + 1;
+  }
+}
+
+}  // namespace planesmith

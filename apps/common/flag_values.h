@@ -1,0 +1,19 @@
+// Values of flags that several programs have.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "format/pack.h"
+
+namespace planesmith {
+
+// "all": none; a number: that rank; anything else is a usage Error.
+std::optional<std::uint64_t> parse_rank(const std::string& text);
+
+// "base,delta": in the order given, none twice; anything else is a usage Error.
+std::vector<format::Tier> parse_tiers(const std::string& text);
+
+}  // namespace planesmith

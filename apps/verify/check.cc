@@ -1,0 +1,98 @@
+// verify-ckpt-id check: would the engine boot from this?
+#include "checkpoint/identity.h"
+#include "common/flag_values.h"
+#include "verify/commands.h"
+#include "verify/known_model.h"
+#include "verify/probe.h"
+#include "verify/report.h"
+
+namespace planesmith {
+namespace {
+
+struct CheckOptions {
+  std::string planescache, store, checkpoint, config, profile, rank = "all";
+  IdentityOptions identity;
+  std::optional<std::string> zero_mode, fp4, tiers;
+  std::optional<std::uint64_t> world;
+  bool json = false, print_env = false;
+};
+
+void declare(CLI::App& app, CheckOptions& options) {
+  app.add_option("--planescache", options.planescache, "Root of a planes cache");
+  app.add_option("--store", options.store, "Folder of packs");
+  CLI::Option* pin = app.add_option("--ckpt-id", options.identity.pin,
+                                    "Identity the server is pinned to (default: the single one found there)");
+  CLI::Option* served =
+      app.add_option("--served-path", options.identity.served_path,
+                     "Instead: the path the server is started with; with --checkpoint unless it is "
+                     "no local folder");
+  served->excludes(pin);
+  app.add_option("--revision", options.identity.revision, "Revision the server is started with")
+      ->needs(served);
+  app.add_option("--checkpoint", options.checkpoint, "Folder of the checkpoint");
+  app.add_option("--world", options.world, "Tensor-parallel world (default: the one found there)")
+      ->check(CLI::Range(1, 1 << 16));
+  app.add_option("--rank", options.rank, "One rank, or all")->capture_default_str();
+  app.add_option("--zero-mode", options.zero_mode, "auto, sign or alt (default: the one found there)");
+  app.add_option("--fp4", options.fp4,
+                 "FP4 planes asked for: none, nibble or quintal (default: those found there)");
+  app.add_option("--tiers", options.tiers,
+                 "Packs asked for, of base,delta,fp4,fp4q (default: those found there)");
+  app.add_option("--config", options.config,
+                 "config.json (or its folder), for the geometry where no manifest has it");
+  app.add_option("--profile", options.profile, "Name or file of a model profile, for the same");
+  CLI::Option* json = app.add_flag("--json", options.json, "Print one JSON document");
+  app.add_flag("--print-env", options.print_env,
+               "Where it would boot, print only the export lines to serve with")
+      ->excludes(json);
+}
+
+std::optional<KnownModel> find_model(Context& context, const CheckOptions& options, const Store& store,
+                                     const Boot& boot) {
+  if (!options.checkpoint.empty())
+    return model_of_checkpoint(find_experts(Checkpoint::open(context, options.checkpoint)),
+                               options.checkpoint);
+  if (std::optional<KnownModel> model = model_in(store, boot)) return model;
+  if (!options.config.empty()) return model_of_config(context.os, options.config);
+  if (!options.profile.empty()) return model_of_profile(find_profile(context.os, options.profile));
+  return std::nullopt;
+}
+
+BootRequest request_of(Context& context, const CheckOptions& options) {
+  BootRequest request;
+  if (!options.identity.by_content())
+    request.ckpt_id = resolve_identity(context, options.identity, options.checkpoint).id;
+  request.world = options.world;
+  request.rank = parse_rank(options.rank);
+  if (options.zero_mode) request.zero_mode = format::parse_zero_mode(*options.zero_mode);
+  if (options.fp4) request.fp4 = format::parse_fp4_tier(*options.fp4);
+  if (options.tiers) request.tiers = parse_tiers(*options.tiers);
+  return request;
+}
+
+int run(Context& context, const CheckOptions& options) {
+  if (options.planescache.empty() && options.store.empty())
+    throw Error(ErrorCode::usage, "", "give --planescache, --store or both");
+  const BootRequest request = request_of(context, options);
+  const Store store = scan_store(context.os, options.planescache, options.store);
+  const Boot boot = complete(request, store);
+  const Verdict verdict = probe(context.os, store, boot, find_model(context, options, store, boot));
+  if (options.json)
+    print_result(pretty(to_json(verdict)));
+  else if (!options.print_env)
+    print_result(to_text(verdict));
+  else if (verdict.hit())
+    print_result(export_line(boot.ckpt_id) + "\n");
+  else
+    context.progress.say(to_text(verdict));
+  return verdict.hit() ? 0 : static_cast<int>(ErrorCode::difference);
+}
+
+}  // namespace
+
+void add_check(Subcommands& commands) {
+  commands.add<CheckOptions>("check", "Tell whether the engine would boot from a planes cache and packs",
+                             declare, run);
+}
+
+}  // namespace planesmith

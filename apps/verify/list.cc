@@ -1,0 +1,37 @@
+// verify-ckpt-id list: what is there.
+#include "base/file.h"
+#include "verify/commands.h"
+#include "verify/report.h"
+#include "verify/store.h"
+
+namespace planesmith {
+namespace {
+
+struct ListOptions {
+  std::string planescache, store;
+  bool json = false;
+};
+
+void declare(CLI::App& app, ListOptions& options) {
+  app.add_option("--planescache", options.planescache, "Root of a planes cache");
+  app.add_option("--store", options.store, "Folder of packs");
+  app.add_flag("--json", options.json, "Print one JSON document");
+}
+
+int run(Context& context, const ListOptions& options) {
+  if (options.planescache.empty() && options.store.empty())
+    throw Error(ErrorCode::usage, "", "give --planescache, --store or both");
+  for (const std::string& folder : {options.planescache, options.store})
+    if (!folder.empty()) status(context.os, folder);  // a slip of the pen is not an empty store
+  const Store store = scan_store(context.os, options.planescache, options.store);
+  print_result(options.json ? pretty(to_json(store)) : to_text(store));
+  return 0;
+}
+
+}  // namespace
+
+void add_list(Subcommands& commands) {
+  commands.add<ListOptions>("list", "List the identities found, with size and completeness", declare, run);
+}
+
+}  // namespace planesmith

@@ -1,0 +1,40 @@
+// Model profiles: what is known about a model before any of its files is there (manifests/profiles).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/os.h"
+#include "format/geometry.h"
+
+namespace planesmith {
+
+struct Profile {
+  std::string name;
+  std::string revision;  // of the checkpoint; empty: not known
+  format::Geometry geometry;
+  std::uint64_t first_dense = 0;                // dense layers in front of the first sparse one
+  std::vector<std::string> families;            // "MXFP4", ...; empty: not known
+  std::optional<std::uint64_t> expert_tensors;  // weights of routed experts in the checkpoint
+  std::map<std::string, std::string> pins;      // "ckpt_id" of a published cache, "engine_commit", ...
+
+  std::vector<std::uint64_t> sparse_layers() const;  // indices
+};
+
+// Only name and geometry (layers, experts, hidden, intermediate) must be there; keys that are not read here
+// are left to others. Errors: not JSON, a known key of another type, a number that no model could have.
+Profile parse_profile(std::string_view text, const std::string& path);
+
+// Where profiles are looked for by name, first match first: $PLANESMITH_PROFILES, share/planesmith/profiles
+// beside the folder of the running program, the source tree this was built from.
+std::vector<std::string> profile_folders();
+
+// A file where there is one of that name, else <folder>/<name>.json. A usage Error lists the profiles there
+// are.
+Profile find_profile(Os& os, const std::string& name_or_file);
+
+}  // namespace planesmith

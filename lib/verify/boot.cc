@@ -1,0 +1,115 @@
+// From what was said on the command line and what is in the store to what the engine would be asked.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+#include "verify/probe.h"
+
+namespace planesmith {
+namespace {
+
+bool agrees(const FoundIdentity& identity, const BootRequest& request) {
+  if (request.ckpt_id && *request.ckpt_id != identity.ckpt_id) return false;
+  if (request.world && *request.world != identity.world) return false;
+  if (request.zero_mode && *request.zero_mode != identity.zero_mode) return false;
+  return !request.fp4 || !identity.split || *identity.split == (*request.fp4 == format::Fp4Tier::quintal);
+}
+
+// The value that all identities share, else the fallback.
+template <typename Value, typename Of>
+Value shared(const std::vector<const FoundIdentity*>& identities, Value fallback, Of of) {
+  std::set<Value> values;
+  for (const FoundIdentity* identity : identities) values.insert(of(*identity));
+  return values.size() == 1 ? *values.begin() : fallback;
+}
+
+std::string listing(const std::vector<const FoundIdentity*>& identities) {
+  std::vector<std::string> all;
+  for (const FoundIdentity* identity : identities) all.push_back(describe(*identity));
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+format::Fp4Tier fp4_of(const std::vector<const FoundIdentity*>& identities) {
+  format::Fp4Tier most = format::Fp4Tier::none;
+  bool any = false;
+  for (const FoundIdentity* identity : identities)
+    for (const CacheFolder* cache : identity->caches) {
+      most = std::max(most, cache->fp4());
+      any = true;
+    }
+  return any ? most : format::Fp4Tier::nibble;
+}
+
+std::vector<format::Tier> tiers_of(const std::vector<const FoundIdentity*>& identities, bool split) {
+  std::set<format::Tier> tiers;
+  for (const FoundIdentity* identity : identities)
+    for (const PackFiles* pack : identity->packs) tiers.insert(pack->sidecar->spec.tier);
+  if (!tiers.empty()) return {tiers.begin(), tiers.end()};
+  if (split) return {format::Tier::base, format::Tier::fp4q};
+  return {format::Tier::base, format::Tier::delta, format::Tier::fp4};
+}
+
+}  // namespace
+
+Boot complete(const BootRequest& request, const Store& store) {
+  const std::vector<FoundIdentity> all = identities(store);
+  std::vector<const FoundIdentity*> matching, of_that_id;
+  for (const FoundIdentity& identity : all) {
+    if (agrees(identity, request)) matching.push_back(&identity);
+    if (!request.ckpt_id || *request.ckpt_id == identity.ckpt_id) of_that_id.push_back(&identity);
+  }
+  if (matching.size() > 1)
+    throw Error(
+        ErrorCode::usage, "",
+        fmt::format(
+            "several identities are there: {}; choose one with --ckpt-id, --world, --zero-mode or --fp4",
+            listing(matching)));
+  // Where nothing agrees in everything, what has the right identity tells the rest.
+  const std::vector<const FoundIdentity*>& from = matching.empty() ? of_that_id : matching;
+
+  Boot boot;
+  if (request.ckpt_id) {
+    boot.ckpt_id = *request.ckpt_id;
+  } else {
+    const std::string where = store.root.empty() ? store.folder : store.root;
+    if (from.empty())
+      throw Error(ErrorCode::difference, where, "holds no planes cache and no pack of any identity");
+    boot.ckpt_id = from.front()->ckpt_id;
+    if (std::any_of(from.begin(), from.end(),
+                    [&](const FoundIdentity* one) { return one->ckpt_id != boot.ckpt_id; }))
+      throw Error(ErrorCode::usage, "",
+                  fmt::format("several identities are there: {}; choose one with --ckpt-id", listing(from)));
+  }
+  boot.world = request.world.value_or(
+      shared(from, std::uint64_t{1}, [](const FoundIdentity& one) { return one.world; }));
+  boot.zero_mode = request.zero_mode.value_or(
+      shared(from, format::ZeroMode::automatic, [](const FoundIdentity& one) { return one.zero_mode; }));
+  boot.fp4 = request.fp4.value_or(fp4_of(from));
+  boot.tiers = request.tiers.value_or(tiers_of(from, boot.fp4 == format::Fp4Tier::quintal));
+  if (request.rank && *request.rank >= boot.world)
+    throw Error(ErrorCode::usage, "",
+                fmt::format("rank {} is outside the world of {}", *request.rank, boot.world));
+  if (request.rank) {
+    boot.ranks = {*request.rank};
+  } else {
+    boot.ranks.resize(boot.world);
+    std::iota(boot.ranks.begin(), boot.ranks.end(), 0);
+  }
+  return boot;
+}
+
+std::optional<KnownModel> model_in(const Store& store, const Boot& boot) {
+  for (const CacheFolder& cache : store.caches)
+    if (cache.facts && cache.facts->ckpt_id == boot.ckpt_id)
+      return model_of_manifest(*cache.facts, cache.manifest_path());
+  for (const PackFiles& pack : store.packs)
+    if (pack.facts && pack.facts->ckpt_id == boot.ckpt_id)
+      return model_of_manifest(*pack.facts, pack.manifest_path());
+  return std::nullopt;
+}
+
+}  // namespace planesmith

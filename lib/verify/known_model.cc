@@ -1,0 +1,49 @@
+#include "verify/known_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "checkpoint/checkpoint.h"
+
+namespace planesmith {
+
+KnownModel model_of_manifest(const CacheFacts& facts, const std::string& path) {
+  KnownModel model{facts.geometry, facts.layers, "manifest " + path};
+  // A pack knows keys; dense layers, which have none, stand in front of the sparse ones.
+  if (facts.tier) {
+    const std::uint64_t dense =
+        facts.geometry.layers - std::min<std::uint64_t>(facts.geometry.layers, facts.layers.size());
+    for (std::uint64_t& layer : model.layers) layer += dense;
+  }
+  return model;
+}
+
+KnownModel model_of_profile(const Profile& profile) {
+  return {profile.geometry, profile.sparse_layers(), "profile " + profile.name};
+}
+
+KnownModel model_of_checkpoint(const Model& model, const std::string& folder) {
+  KnownModel known{model.geometry, {}, "checkpoint " + folder};
+  for (const SparseLayer& layer : model.layers) known.layers.push_back(layer.index);
+  return known;
+}
+
+KnownModel model_of_config(Os& os, const std::string& path) {
+  const bool folder = S_ISDIR(status(os, path).st_mode);
+  const std::string file = folder ? join(path, kConfigName) : path;
+  const Json config = read_json(os, file);
+  KnownModel model{config_geometry(config, file), {}, "config " + file};
+  if (const Json& step = config_value(config, "moe_layer_freq"); !step.is_null() && step != 1)
+    throw Error(file,
+                "has a \"moe_layer_freq\" other than 1; only --checkpoint can tell which layers are sparse");
+  const std::uint64_t first = std::min(first_sparse_layer(config).value_or(0), model.geometry.layers);
+  model.layers.resize(model.geometry.layers - first);
+  std::iota(model.layers.begin(), model.layers.end(), first);
+  return model;
+}
+
+}  // namespace planesmith

@@ -1,0 +1,30 @@
+// What check has to know about the model that a cache was made for: its geometry, and which layers are
+// sparse.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "checkpoint/model.h"
+#include "format/geometry.h"
+#include "manifest/manifest.h"
+#include "manifest/profile.h"
+
+namespace planesmith {
+
+struct KnownModel {
+  format::Geometry geometry;
+  std::vector<std::uint64_t> layers;  // indices of the sparse layers, sorted; the position is the layer key
+  std::string source;                 // "manifest /x/manifest.json": for people
+};
+
+KnownModel model_of_manifest(const CacheFacts& facts, const std::string& path);
+KnownModel model_of_profile(const Profile& profile);
+KnownModel model_of_checkpoint(const Model& model, const std::string& folder);
+// A config.json, or the folder that has one. Errors: a key is missing, or it does not say which layers are
+// sparse.
+KnownModel model_of_config(Os& os, const std::string& path);
+
+}  // namespace planesmith

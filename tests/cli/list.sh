@@ -1,0 +1,37 @@
+# verify-ckpt-id list: identities with size and completeness.
+source "$(dirname "$0")/common.sh"
+cp -a "$GOLDEN/glm-nvfp4-mini/expected/tp1" "$WORK/t"
+cp -a "$GOLDEN"/ds4-mini/expected/tp1/store/base.* "$WORK/t/store"
+FOLDER=$(echo "$WORK"/t/planescache/v2/*/tp1-rank0)
+list() { verify-ckpt-id list --planescache "$WORK/t/planescache" --store "$WORK/t/store" "$@"; }
+
+expect 0 list
+prints "^'golden-ds4-mini' \(world 1, zero mode auto\): complete$"
+prints "^'golden-glm-nvfp4-mini' \(world 1, zero mode auto\): complete$"
+prints '^  v2/[0-9a-f]{20}/tp1-rank0: rank 0, 2 layers, FP4 nibble, [0-9.]+ KiB \([0-9]+ bytes\)$'
+prints '^  base\.v2\.[0-9a-f]{20}\.rank0of1\.pack: rank 0, 2 layers, .* on disk$'
+
+rm "$FOLDER/layer1.fp2.bin"
+expect 0 list --json
+python3 - "$WORK/out" <<'EOF' || fail "--json"
+import json, sys
+d = json.load(open(sys.argv[1]))
+by_id = {i["ckpt_id"]: i for i in d["identities"]}
+assert by_id["golden-ds4-mini"]["complete"]
+glm = by_id["golden-glm-nvfp4-mini"]
+assert not glm["complete"]
+assert glm["planescache"][0]["reason"] == "layer1.fp2.bin is missing"
+assert all(p["complete"] for p in glm["packs"]) and len(glm["packs"]) == 3
+assert d["of_no_identity"] == []
+EOF
+expect 0 list
+prints 'INCOMPLETE'
+prints ' - layer1\.fp2\.bin is missing$'
+
+rm "$FOLDER/meta.json"
+expect 0 list
+prints '^of no identity: .*tp1-rank0 - meta\.json is missing$'
+
+expect 2 verify-ckpt-id list
+expect 1 verify-ckpt-id list --store "$WORK/nowhere"
+finish
