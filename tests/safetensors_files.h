@@ -24,9 +24,9 @@ struct TensorSpec {
   std::vector<std::uint64_t> shape;
 
   std::uint64_t bytes() const {
-    std::uint64_t n = planesmith::bits(planesmith::parse_dtype(dtype)) / 8;
+    std::uint64_t n = planesmith::bits(planesmith::parse_dtype(dtype));
     for (const std::uint64_t side : shape) n *= side;
-    return n;
+    return n / 8;
   }
 };
 

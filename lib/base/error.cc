@@ -29,9 +29,6 @@ void Error::compose() {
   what_ += printable(reason_);
 }
 
-namespace {
-
-// Length of the well-formed UTF-8 sequence at the start of text, 0 where there is none.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const auto continued = [&](std::size_t n) {
@@ -56,7 +53,14 @@ std::size_t utf8_length(std::string_view text) {
   return 0;
 }
 
-}  // namespace
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
 
 std::string printable(std::string_view text) {
   std::string out;

@@ -41,4 +41,8 @@ class Error : public std::exception {
 // Text that came out of a file, made safe for a terminal: control bytes and invalid UTF-8 as \xNN, backslash as it is.
 std::string printable(std::string_view text);
 
+// Length of the well-formed UTF-8 sequence at the start of text, which is not empty; 0 where there is none.
+std::size_t utf8_length(std::string_view text);
+bool is_utf8(std::string_view text);
+
 }  // namespace planesmith

@@ -5,23 +5,38 @@
 // Debian's libxxhash carries the variants for each vector unit and chooses one at run time.
 #include <xxh_x86dispatch.h>
 
+#include <algorithm>
+#include <new>
+
 #include "base/error.h"
 
 namespace planesmith {
 
-Xxh3 Xxh3::of(ConstBytes data) {
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits(data.data(), data.size()));
+namespace {
+
+Xxh3 canonical(XXH128_hash_t hash) {
+  XXH128_canonical_t bytes;
+  XXH128_canonicalFromHash(&bytes, hash);
   Xxh3 out;
-  std::copy(std::begin(canonical.digest), std::end(canonical.digest), out.bytes.begin());
+  std::copy(std::begin(bytes.digest), std::end(bytes.digest), out.bytes.begin());
   return out;
 }
 
-std::string Xxh3::hex() const { return planesmith::hex(bytes); }
+}  // namespace
+
+Xxh3 Xxh3::of(ConstBytes data) {
+  return canonical(XXH3_128bits(data.data(), data.size()));
+}
+
+std::string Xxh3::hex() const {
+  return planesmith::hex(bytes);
+}
 
 bool Xxh3::parse(std::string_view text, Xxh3& out) {
   if (text.size() != 2 * out.bytes.size()) return false;
-  const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
   for (std::size_t i = 0; i < out.bytes.size(); ++i) {
     const int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
     if (high < 0 || low < 0) return false;
@@ -35,27 +50,76 @@ Xxh3 combine(std::span<const Xxh3> blocks) {
   return Xxh3::of({reinterpret_cast<const std::uint8_t*>(blocks.data()), blocks.size_bytes()});
 }
 
-struct Sha256::State {
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context{EVP_MD_CTX_new(), &EVP_MD_CTX_free};
+struct Xxh3Stream::State {
+  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> xxh{XXH3_createState(), &XXH3_freeState};
 };
 
-Sha256::Sha256() : state_(std::make_unique<State>()) {
-  if (!state_->context || EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr) != 1)
-    throw Error("libcrypto cannot compute SHA-256");
+Xxh3Stream::Xxh3Stream() : state_(std::make_unique<State>()) {
+  if (!state_->xxh) throw std::bad_alloc();
+  XXH3_128bits_reset(state_->xxh.get());
 }
+Xxh3Stream::Xxh3Stream(Xxh3Stream&&) noexcept = default;
+Xxh3Stream& Xxh3Stream::operator=(Xxh3Stream&&) noexcept = default;
+Xxh3Stream::~Xxh3Stream() = default;
+
+void Xxh3Stream::update(ConstBytes data) {
+  XXH3_128bits_update(state_->xxh.get(), data.data(), data.size());
+}
+
+Xxh3 Xxh3Stream::finish() {
+  const Xxh3 out = canonical(XXH3_128bits_digest(state_->xxh.get()));
+  XXH3_128bits_reset(state_->xxh.get());
+  return out;
+}
+
+namespace {
+
+struct Evp {
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context{EVP_MD_CTX_new(), &EVP_MD_CTX_free};
+
+  explicit Evp(const EVP_MD* algorithm) {
+    check(context != nullptr && EVP_DigestInit_ex(context.get(), algorithm, nullptr) == 1);
+  }
+  void update(const void* data, std::size_t n) { check(EVP_DigestUpdate(context.get(), data, n) == 1); }
+  template <std::size_t N>
+  std::array<std::uint8_t, N> finish() {
+    std::array<std::uint8_t, N> out;
+    check(EVP_DigestFinal_ex(context.get(), out.data(), nullptr) == 1);
+    return out;
+  }
+  static void check(bool good) {
+    if (!good) throw Error("libcrypto failed to compute a digest");
+  }
+};
+
+}  // namespace
+
+struct Sha256::State : Evp {
+  using Evp::Evp;
+};
+Sha256::Sha256() : state_(std::make_unique<State>(EVP_sha256())) {}
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256::~Sha256() = default;
-
 void Sha256::update(ConstBytes data) {
-  if (EVP_DigestUpdate(state_->context.get(), data.data(), data.size()) != 1)
-    throw Error("libcrypto failed to compute SHA-256");
+  state_->update(data.data(), data.size());
+}
+Sha256Digest Sha256::finish() {
+  return state_->finish<32>();
 }
 
-Sha256Digest Sha256::finish() {
-  Sha256Digest out;
-  if (EVP_DigestFinal_ex(state_->context.get(), out.data(), nullptr) != 1)
-    throw Error("libcrypto failed to compute SHA-256");
-  return out;
+struct GitBlobSha1::State : Evp {
+  using Evp::Evp;
+};
+GitBlobSha1::GitBlobSha1(std::uint64_t size) : state_(std::make_unique<State>(EVP_sha1())) {
+  const std::string head = fmt::format("blob {}", size);
+  state_->update(head.c_str(), head.size() + 1);
+}
+GitBlobSha1::~GitBlobSha1() = default;
+void GitBlobSha1::update(ConstBytes data) {
+  state_->update(data.data(), data.size());
+}
+Sha1Digest GitBlobSha1::finish() {
+  return state_->finish<20>();
 }
 
 std::string hex(ConstBytes data) {

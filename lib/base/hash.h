@@ -23,6 +23,21 @@ struct Xxh3 {
 // The digest of a sequence of digests: XXH3-128 over their canonical bytes in order (CLI.md, "Manifests").
 Xxh3 combine(std::span<const Xxh3> blocks);
 
+// The same digest of data that comes in pieces.
+class Xxh3Stream {
+ public:
+  Xxh3Stream();
+  Xxh3Stream(Xxh3Stream&&) noexcept;
+  Xxh3Stream& operator=(Xxh3Stream&&) noexcept;
+  ~Xxh3Stream();
+  void update(ConstBytes data);
+  Xxh3 finish();  // the digest so far; starts anew
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 using Sha256Digest = std::array<std::uint8_t, 32>;
 
 class Sha256 {
@@ -33,6 +48,21 @@ class Sha256 {
   void update(ConstBytes data);
   void update(std::string_view text) { update(bytes_of(text)); }
   Sha256Digest finish();  // once
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+using Sha1Digest = std::array<std::uint8_t, 20>;
+
+// SHA-1 of "blob <size>\0" and `size` bytes: how git, and so a repository listing, names a file's contents.
+class GitBlobSha1 {
+ public:
+  explicit GitBlobSha1(std::uint64_t size);
+  ~GitBlobSha1();
+  void update(ConstBytes data);
+  Sha1Digest finish();  // once
 
  private:
   struct State;

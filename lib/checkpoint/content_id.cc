@@ -98,11 +98,7 @@ Identity resolve_identity(const Context& context, const IdentityOptions& options
   if (options.revision && !options.served_path) refuse("--revision goes with --served-path only");
   if (options.pin) {
     if (options.pin->empty()) refuse("--ckpt-id is empty");
-    try {
-      compact(*options.pin);
-    } catch (const Error&) {
-      refuse("--ckpt-id is not valid UTF-8");
-    }
+    if (!is_utf8(*options.pin)) refuse("--ckpt-id is not valid UTF-8");
     return {*options.pin, "pinned with --ckpt-id"};
   }
   if (options.served_path) {

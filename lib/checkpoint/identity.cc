@@ -53,20 +53,12 @@ std::int64_t nanoseconds(const struct timespec& time) {
 std::u32string python_string(std::string_view text) {
   std::u32string out;
   while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const std::size_t length = byte(0) < 0x80 ? 1 : byte(0) < 0xE0 ? 2 : byte(0) < 0xF0 ? 3 : 4;
-    char32_t point = length == 1 ? byte(0) : byte(0) & (0x7Fu >> length);
-    bool good = byte(0) < 0x80 || (byte(0) >= 0xC2 && byte(0) < 0xF5);
-    good = good && length <= text.size();
-    for (std::size_t i = 1; good && i < length; ++i) {
-      good = (byte(i) & 0xC0) == 0x80;
-      point = point << 6 | (byte(i) & 0x3F);
-    }
-    // Too long an encoding, a surrogate, or beyond Unicode.
-    constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-    good = good && point >= kLeast[length] && point <= 0x10FFFF && (point < 0xD800 || point > 0xDFFF);
-    out += good ? point : 0xDC00 + char32_t{byte(0)};
-    text.remove_prefix(good ? length : 1);
+    char32_t point = length == 0 ? 0xDC00u + byte(0) : length == 1 ? byte(0) : byte(0) & (0x7Fu >> length);
+    for (std::size_t i = 1; i < length; ++i) point = point << 6 | (byte(i) & 0x3Fu);
+    out += point;
+    text.remove_prefix(std::max<std::size_t>(length, 1));
   }
   return out;
 }

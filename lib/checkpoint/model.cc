@@ -141,7 +141,7 @@ class Finder {
           ++fused_count;
           break;
         case TensorName::Kind::strange_expert:
-          if (strange == nullptr || !strange_in_main_) strange = &tensor;
+          if (strange == nullptr || (name.main_layer && !strange_in_main_)) strange = &tensor;
           strange_in_main_ |= name.main_layer;
           leave("experts of other names", tensor);
           break;

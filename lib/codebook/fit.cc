@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -27,17 +28,12 @@ constexpr std::int64_t square(std::int64_t x) {
 // Elements with each grid value.
 std::array<std::int64_t, kGridLevels> on_grid(const Counts& counts) {
   std::array<std::int64_t, kGridLevels> weights{};
-  for (unsigned n = 0; n < 16; ++n)
-    weights[static_cast<std::size_t>(grid_index(n))] += static_cast<std::int64_t>(counts[n]);
+  for (unsigned n = 0; n < 16; ++n) weights[grid_index(n)] += static_cast<std::int64_t>(counts[n]);
   return weights;
 }
 
 double ratio(double a, double b) {
   return b == 0 ? 0 : a / b;
-}
-
-std::uint8_t nibble_of(int i, bool negative_zero) {
-  return static_cast<std::uint8_t>(i < 7 ? 8 | (7 - i) : i > 7 ? i - 7 : negative_zero ? 8 : 0);
 }
 
 }  // namespace
@@ -99,8 +95,7 @@ LevelSet fit_tensor(const Counts& counts, int levels) {
   std::vector<Point> points;
   const auto weights = on_grid(counts);
   for (int i = 0; i < kGridLevels; ++i)
-    if (weights[static_cast<std::size_t>(i)] != 0)
-      points.push_back({i, weights[static_cast<std::size_t>(i)]});
+    if (weights[i] != 0) points.push_back({i, weights[i]});
   const int n = static_cast<int>(points.size());
   if (levels >= n) {
     LevelSet all = 0;
@@ -164,42 +159,44 @@ LevelSet fit_symmetric(const Counts& counts) {
 
 LevelSet fit_subset(const Counts& counts, int levels) {
   const auto weights = on_grid(counts);
-  // What the points from `from` to `to` cost with levels at a and b (a alone: b = a).
-  const auto cost_of = [&](int from, int to, int a, int b) {
-    std::int64_t cost = 0;
-    for (int p = from; p < to; ++p)
-      cost += weights[static_cast<std::size_t>(p)] *
-              std::min(square(grid_value(p) - grid_value(a)), square(grid_value(p) - grid_value(b)));
-    return cost;
+  // Elements with the values up to t, and the sum of those elements.
+  std::array<std::int64_t, kGridLevels> count, sum;
+  for (int t = 0; t < kGridLevels; ++t) {
+    count[t] = weights[t] + (t == 0 ? 0 : count[t - 1]);
+    sum[t] = weights[t] * grid_value(t) + (t == 0 ? 0 : sum[t - 1]);
+  }
+  // What a level a below the lowest level b saves: the elements that are nearer to it cost (x - a)^2, not (x
+  // - b)^2.
+  const auto saving = [&](int a, int b) {
+    const int va = grid_value(a), vb = grid_value(b), t = last_nearer_to_lower(a, b);
+    return (vb - va) * (count[t] * (va + vb) - 2 * sum[t]);
   };
-  // after[k][a]: the least cost of the points above a with a and k - 1 further levels above it, and the first
-  // set that has it: the cost splits at each level, and of equal continuations the one that goes on with the
-  // lower level comes first, so this is what a search through all subsets in lexicographic order finds.
-  struct Best {
-    std::int64_t cost = kInfinite;
-    LevelSet set = 0;
-  };
-  std::array<Best, kGridLevels> after;
-  for (int a = 0; a < kGridLevels; ++a)
-    after[static_cast<std::size_t>(a)] = {cost_of(a, kGridLevels, a, a), bit(a)};
-  for (int k = 2; k <= levels; ++k) {
-    std::array<Best, kGridLevels> longer;
-    for (int a = 0; a <= kGridLevels - k; ++a)
+  // cost[a]: the least cost of all elements with a the lowest of k levels, and the first set that has it.
+  // Whether a lower level is added depends on nothing but the lowest so far; and of equal sets the one that
+  // goes on with the lower level comes first, so this is what a search through all subsets in lexicographic
+  // order finds first.
+  std::array<std::int64_t, kGridLevels> cost{};
+  std::array<LevelSet, kGridLevels> set;
+  for (int a = 0; a < kGridLevels; ++a) {
+    for (int t = 0; t < kGridLevels; ++t) cost[a] += weights[t] * square(grid_value(t) - grid_value(a));
+    set[a] = bit(a);
+  }
+  for (int k = 2; k <= levels; ++k)
+    for (int a = levels - k; a <= kGridLevels - k; ++a) {  // ascending: those above a still have k - 1 levels
+      int best = a + 1;
+      std::int64_t least = kInfinite;
       for (int b = a + 1; b <= kGridLevels - k + 1; ++b) {
-        const Best& rest = after[static_cast<std::size_t>(b)];
-        const std::int64_t cost = cost_of(a, b, a, b) + rest.cost;
-        Best& best = longer[static_cast<std::size_t>(a)];
-        if (cost < best.cost) best = {cost, static_cast<LevelSet>(bit(a) | rest.set)};
+        const std::int64_t x = cost[b] - saving(a, b);
+        if (x < least) {
+          least = x;
+          best = b;
+        }
       }
-    after = longer;
-  }
-  Best best;
-  for (int a = 0; a <= kGridLevels - levels; ++a) {
-    const Best& rest = after[static_cast<std::size_t>(a)];
-    const std::int64_t cost = cost_of(0, a, a, a) + rest.cost;
-    if (cost < best.cost) best = {cost, rest.set};
-  }
-  return best.set;
+      cost[a] = least;
+      set[a] = bit(a) | set[best];
+    }
+  const auto end = cost.begin() + kGridLevels - levels + 1;
+  return set[static_cast<std::size_t>(std::min_element(cost.begin(), end) - cost.begin())];
 }
 
 LevelSet fit(Granularity granularity, const Counts& counts, int levels) {
@@ -226,7 +223,7 @@ NibbleMap map_to(Granularity granularity, LevelSet levels) {
         nearest = i;
       }
     }
-    map[n] = nibble_of(nearest, negative);
+    map[n] = nearest == grid_index(0) && negative ? 8 : grid_nibble(nearest);
   }
   return map;
 }

@@ -45,6 +45,16 @@ constexpr int grid_index(unsigned nibble) {
   const int m = static_cast<int>(nibble & 7);
   return nibble & 8 ? 7 - m : 7 + m;
 }
+// The inverse; +0 for zero.
+constexpr std::uint8_t grid_nibble(int i) {
+  return static_cast<std::uint8_t>(i < 7 ? 15 - i : i - 7);
+}
+// Of two levels a < b of the grid: the last value that is not nearer to b.
+constexpr int last_nearer_to_lower(int a, int b) {
+  int t = a;
+  while (2 * grid_value(t + 1) <= grid_value(a) + grid_value(b)) ++t;
+  return t;
+}
 // A set of grid values: bit i is the i-th.
 using LevelSet = std::uint16_t;
 inline constexpr LevelSet kCanonicalSet =

@@ -9,7 +9,17 @@ namespace planesmith {
 namespace {
 
 std::vector<const Kernels*> find_available() {
-  return {&kScalarKernels};
+  std::vector<const Kernels*> available = {&kScalarKernels};
+#if defined(__x86_64__)
+  // The builtin also knows whether the operating system keeps the wide registers.
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2")) return available;
+  available.push_back(&kAvx2Kernels);
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi") &&
+      __builtin_cpu_supports("avx512vpopcntdq"))
+    available.push_back(&kAvx512Kernels);
+#endif
+  return available;
 }
 
 }  // namespace

@@ -107,6 +107,9 @@ NonFinite find_nonfinite(const Fp8Slice&) noexcept;
 NonFinite find_nonfinite(const Nvfp4Slice&) noexcept;
 
 extern const Kernels kScalarKernels;  // the reference
+#if defined(__x86_64__)
+extern const Kernels kAvx2Kernels, kAvx512Kernels;  // only where available_kernels() has them
+#endif
 
 // Kernels this machine can run, slowest first; the scalar reference is always among them.
 std::span<const Kernels* const> available_kernels();

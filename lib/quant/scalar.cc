@@ -3,23 +3,15 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <type_traits>
 
 #include "format/number.h"
 #include "format/planes.h"
-#include "quant/kernels.h"
+#include "quant/reference.h"
 
 namespace planesmith {
 namespace {
 
 using namespace format;
-
-// One tile before it is packed: the nibbles by row and column, the scale bytes by row and block of 32
-// columns.
-struct Tile {
-  std::uint8_t nibble[kTileRows][kTileCols];
-  std::uint8_t scale[kTileRows][kTileCols / kScaleCols];
-};
 
 constexpr std::array<double, 256> make_e4m3_table() {
   std::array<double, 256> table{};
@@ -37,12 +29,6 @@ float load_f32(const std::uint8_t* at) {
   return value;
 }
 
-double block_scale(const Fp8Slice& s, std::uint64_t row, std::uint64_t col) {
-  const std::uint8_t* blocks = s.scale + row / s.block_rows * s.scale_stride;
-  const std::uint64_t at = col / s.block_cols;
-  return s.scale_is_e8m0 ? e8m0_value(blocks[at]) : double{load_f32(blocks + 4 * at)};
-}
-
 // Element (row, col) as float64; every product is exact. Only for finite inputs.
 double value_at(const Fp8Slice& s, std::uint64_t row, std::uint64_t col) {
   return kE4m3[s.weight[row * s.weight_stride + col]] * block_scale(s, row, col);
@@ -53,17 +39,19 @@ double value_at(const Nvfp4Slice& s, std::uint64_t row, std::uint64_t col) {
 }
 
 // The tile whose first element is (row, col).
-void fill(const Mxfp4Slice& s, ZeroSigns, std::uint64_t row, std::uint64_t col, Tile& tile) {
+ZeroCount fill(const Mxfp4Slice& s, ZeroSigns, std::uint64_t row, std::uint64_t col, QuantizedTile& tile) {
   for (unsigned r = 0; r < kTileRows; ++r) {
     const std::uint8_t* weight = s.weight + (row + r) * s.weight_stride;
     for (unsigned c = 0; c < kTileCols; ++c)
       tile.nibble[r][c] = static_cast<std::uint8_t>(nibble_at(weight, col + c));
     std::memcpy(tile.scale[r], s.scale + (row + r) * s.scale_stride + col / kScaleCols, sizeof tile.scale[r]);
   }
+  return {};
 }
 
 template <typename Slice>
-void fill(const Slice& s, ZeroSigns zeros, std::uint64_t row, std::uint64_t col, Tile& tile) {
+ZeroCount fill(const Slice& s, ZeroSigns zeros, std::uint64_t row, std::uint64_t col, QuantizedTile& tile) {
+  ZeroCount count;
   for (unsigned r = 0; r < kTileRows; ++r)
     for (unsigned first = 0; first < kTileCols; first += kScaleCols) {
       double w[kScaleCols], amax = 0;
@@ -76,10 +64,16 @@ void fill(const Slice& s, ZeroSigns zeros, std::uint64_t row, std::uint64_t col,
       tile.scale[r][first / kScaleCols] = static_cast<std::uint8_t>(x + 127);
       for (unsigned c = 0; c < kScaleCols; ++c) {
         const double u = w[c] * inverse;
-        const unsigned sign = u == 0 && zeros == ZeroSigns::alternate ? c & 1 : std::signbit(u);
+        unsigned sign = std::signbit(u);
+        if (u == 0) {
+          ++count.zeros;
+          count.negative += sign;
+          if (zeros == ZeroSigns::alternate) sign = c & 1;
+        }
         tile.nibble[r][first + c] = static_cast<std::uint8_t>(magnitude_index(std::fabs(u)) | sign << 3);
       }
     }
+  return count;
 }
 
 // Packs a tile's nibbles into each plane that is wanted; pointers address the tile.
@@ -114,27 +108,14 @@ std::uint8_t* advance(std::uint8_t* plane, std::uint64_t bytes) {
 }
 
 template <typename Slice>
-ZeroCount count_zeros(const Slice& s) {
-  ZeroCount count;
-  for (std::uint64_t row = 0; row < s.rows; ++row)
-    for (std::uint64_t col = 0; col < s.cols; ++col) {
-      const double w = value_at(s, row, col);
-      count.zeros += w == 0;
-      count.negative += w == 0 && std::signbit(w);
-    }
-  return count;
-}
-
-template <typename Slice>
 bool convert(const Slice& s, ZeroSigns zeros, const PlaneTarget& to) {
   if (find_nonfinite(s).found) return false;
-  if constexpr (!std::is_same_v<Slice, Mxfp4Slice>)
-    if (to.zeros != nullptr) *to.zeros += count_zeros(s);
+  ZeroCount count;
   std::uint64_t index = 0;
   for (std::uint64_t row = 0; row < s.rows; row += kTileRows)
     for (std::uint64_t col = 0; col < s.cols; col += kTileCols, ++index) {
-      Tile tile;
-      fill(s, zeros, row, col, tile);
+      QuantizedTile tile;
+      count += fill(s, zeros, row, col, tile);
       store(tile.nibble, advance(to.codes, index * kCodeTile), advance(to.nibbles, index * kNibbleTile),
             advance(to.quintals, index * kQuintalTile));
       if (to.scales == nullptr) continue;
@@ -142,6 +123,7 @@ bool convert(const Slice& s, ZeroSigns zeros, const PlaneTarget& to) {
         for (unsigned c = 0; c < kTileCols; c += kScaleCols)
           to.scales[scale_offset(row + r, col + c, s.cols)] = tile.scale[r][c / kScaleCols];
     }
+  if (to.zeros != nullptr) *to.zeros += count;
   return true;
 }
 
@@ -153,12 +135,6 @@ bool fp8(const Fp8Slice& s, ZeroSigns zeros, const PlaneTarget& to) noexcept {
 }
 bool nvfp4(const Nvfp4Slice& s, ZeroSigns zeros, const PlaneTarget& to) noexcept {
   return std::isfinite(s.scale_2) && convert(s, zeros, to);
-}
-ZeroCount fp8_zeros(const Fp8Slice& s) noexcept {
-  return count_zeros(s);
-}
-ZeroCount nvfp4_zeros(const Nvfp4Slice& s) noexcept {
-  return count_zeros(s);
 }
 
 void from_nibbles(const std::uint8_t* nibbles, std::uint64_t tiles, std::uint8_t* codes,
@@ -199,6 +175,17 @@ NonFinite find(std::uint64_t rows, std::uint64_t cols, bool in_scale, const Bad&
 
 }  // namespace
 
+double block_scale(const Fp8Slice& s, std::uint64_t row, std::uint64_t col) {
+  const std::uint8_t* blocks = s.scale + row / s.block_rows * s.scale_stride;
+  const std::uint64_t at = col / s.block_cols;
+  return s.scale_is_e8m0 ? e8m0_value(blocks[at]) : double{load_f32(blocks + 4 * at)};
+}
+
+ZeroCount quantize_tile(const Fp8Slice& s, ZeroSigns zeros, std::uint64_t row, std::uint64_t col,
+                        QuantizedTile& tile) {
+  return fill(s, zeros, row, col, tile);
+}
+
 NonFinite find_nonfinite(const Mxfp4Slice& s) noexcept {
   return find(s.rows, s.cols / kScaleCols, true, [&](std::uint64_t row, std::uint64_t col) {
     return e8m0_is_nan(s.scale[row * s.scale_stride + col]);
@@ -222,6 +209,26 @@ NonFinite find_nonfinite(const Nvfp4Slice& s) noexcept {
   return find(s.rows, s.cols / 16, true, [&](std::uint64_t row, std::uint64_t col) {
     return e4m3_is_nan(s.scale[row * s.scale_stride + col]);
   });
+}
+
+namespace {
+template <typename Slice>
+ZeroCount count_zeros(const Slice& s) {
+  ZeroCount count;
+  for (std::uint64_t row = 0; row < s.rows; ++row)
+    for (std::uint64_t col = 0; col < s.cols; ++col) {
+      const double w = value_at(s, row, col);
+      count.zeros += w == 0;
+      count.negative += w == 0 && std::signbit(w);
+    }
+  return count;
+}
+}  // namespace
+ZeroCount fp8_zeros(const Fp8Slice& s) noexcept {
+  return count_zeros(s);
+}
+ZeroCount nvfp4_zeros(const Nvfp4Slice& s) noexcept {
+  return count_zeros(s);
 }
 
 const Kernels kScalarKernels = {"scalar",    mxfp4,        fp8,       nvfp4, fp8_zeros,

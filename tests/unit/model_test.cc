@@ -2,10 +2,13 @@
 #include "checkpoint/model.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
-#include <filesystem>
+#include <cmath>
+#include <limits>
 
 #include "base/error.h"
+#include "safetensors_files.h"
 
 using namespace planesmith;
 
@@ -52,17 +55,21 @@ TEST_CASE("the experts of every golden checkpoint are found") {
       CHECK(model.find_layer(layer.index) == &layer);
       REQUIRE(layer.experts.size() == model.geometry.experts);
       for (std::size_t e = 0; e < layer.experts.size(); ++e)
-        for (const ExpertTensors& t : layer.experts[e]) {
-          const std::string expert = "layers." + std::to_string(layer.index);
+        for (int p = 0; p < kProjections; ++p) {
+          const ExpertTensors& t = layer.experts[e][static_cast<std::size_t>(p)];
+          const char* names[][2] = {{"w1", "gate_proj"}, {"w3", "up_proj"}, {"w2", "down_proj"}};
           REQUIRE(t.weight != nullptr);
           REQUIRE(t.scale != nullptr);
           CHECK((t.scale_2 != nullptr) == (model.family == Family::nvfp4));
           for (const Tensor* tensor : {t.weight, t.scale, t.scale_2})
             if (tensor != nullptr) {
               ++tensors;
-              CHECK(tensor->name.find(expert + ".") != std::string::npos);
-              CHECK(tensor->name.find(".experts." + std::to_string(e) + ".") != std::string::npos);
+              const auto has = [&](std::string part) { return tensor->name.find(part) != std::string::npos; };
+              CHECK(has(fmt::format("layers.{}.", layer.index)));
+              CHECK(has(fmt::format(".experts.{}.", e)));
+              CHECK((has(fmt::format(".{}.", names[p][0])) || has(fmt::format(".{}.", names[p][1]))));
             }
+          CHECK(t.weight->name.ends_with(".weight"));
         }
     }
     CHECK(model.find_layer(99) == nullptr);
@@ -70,4 +77,19 @@ TEST_CASE("the experts of every golden checkpoint are found") {
       if (kind != "other") tensors += left.tensors;
     CHECK(tensors == checkpoint.tensors().size());  // each is converted or left alone for a reason, and once
   }
+}
+
+TEST_CASE("a scalar is read, and must be finite") {
+  const Scratch scratch;
+  const std::string path = scratch / "x.safetensors";
+  const auto value = [&](float number) {
+    std::string data(reinterpret_cast<const char*>(&number), 4);
+    put_file(path, safetensors(R"({"s":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", data));
+    const File file = File::open_read(posix(), path);
+    return read_scalar(file, read_safetensors_header(file).tensors[0]);
+  };
+  for (const float good : {0.f, -1.5f, 3e-41f, 3.4e38f}) CHECK(value(good) == good);
+  for (const float bad :
+       {std::nanf(""), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()})
+    CHECK_THROWS_WITH_AS(value(bad), doctest::Contains("tensor 's': at byte 61: element 0 is"), Error);
 }

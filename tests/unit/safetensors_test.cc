@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/size.h"
+#include "peak_memory.h"
 #include "safetensors_files.h"
 
 using namespace planesmith;
@@ -339,4 +341,31 @@ TEST_CASE("headers that cross the reader's blocks are read whole") {
   const SafetensorsHeader header = read(path);
   CHECK(header.header_bytes > 1'000'000);
   CHECK(header.tensors.size() == specs.size());
+}
+
+TEST_CASE("a header of no bytes is refused") {
+  const Scratch scratch;
+  put_file(scratch / "x.safetensors", safetensors(""));
+  CHECK_THROWS_WITH_AS(read(scratch / "x.safetensors"), doctest::Contains("at byte 8: not valid JSON"),
+                       Error);
+}
+
+TEST_CASE("a header of 99 MB with a million tensors takes bounded memory") {
+  const Scratch scratch;
+  const std::string path = scratch / "x.safetensors";
+  constexpr int kTensors = 1'000'000;
+  {
+    std::string header = "{";
+    for (int i = 0; i < kTensors; ++i)
+      header += fmt::format(
+          R"("model.layers.0.mlp.experts.{:016}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}},)", i);
+    header.back() = '}';
+    header.resize(99'000'000, ' ');
+    put_file(path, safetensors(header));
+  }
+  const auto work = [&] { return read(path).tensors.size() == kTensors; };
+  if (kMemoryIsMeasurable)
+    CHECK(peak_memory_of(work) < 512 * kMiB);
+  else
+    CHECK(work());
 }

@@ -1,0 +1,104 @@
+#include "manifest/make_manifest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/version.h"
+#include "manifest/digest_files.h"
+#include "manifest/tree.h"
+
+namespace planesmith {
+namespace {
+
+// `path` relative to `folder`, "." for the folder itself; empty where it is not in there. Both are real paths.
+std::string inside(const std::string& path, const std::string& folder) {
+  if (path == folder) return ".";
+  const std::string prefix = folder == "/" ? folder : folder + "/";
+  return path.starts_with(prefix) ? path.substr(prefix.size()) : "";
+}
+
+bool same_state(const struct stat& a, const struct stat& b) {
+  const auto same = [](const timespec& s, const timespec& t) { return s.tv_sec == t.tv_sec && s.tv_nsec == t.tv_nsec; };
+  return a.st_ino == b.st_ino && a.st_size == b.st_size && same(a.st_mtim, b.st_mtim) && same(a.st_ctim, b.st_ctim);
+}
+
+FileEntry entry_of(const TreeItem& item, const std::string& root) {
+  const std::string full = join(root, item.path);
+  if (!is_utf8(item.path)) throw Error(full, "a name that is not UTF-8 cannot be recorded; rename it");
+  FileEntry entry{.path = item.path};
+  if (item.kind == TreeItem::Kind::link) {
+    if (!is_utf8(item.link_target)) throw Error(full, "a link's target that is not UTF-8 cannot be recorded");
+    entry.link_target = item.link_target;
+  } else if (item.kind == TreeItem::Kind::file) {
+    entry.size = static_cast<std::uint64_t>(item.status.st_size);
+  } else {
+    throw Error(full, "is neither a file nor a folder nor a link and cannot be recorded; take it away");
+  }
+  return entry;
+}
+
+}  // namespace
+
+TreeManifest make_manifest(const Context& context, const std::vector<std::string>& paths, const std::string& out,
+                           Hashes hashes) {
+  const std::string own_folder = real_path(parent_of(out)), own = join(own_folder, name_of(out));
+  std::string root = own_folder;
+  std::vector<std::string> real;
+  for (const std::string& path : paths) real.push_back(real_path(path));
+  const bool elsewhere =
+      std::any_of(real.begin(), real.end(), [&](const std::string& path) { return inside(path, root).empty(); });
+  if (elsewhere) root = parent_of(real[0]);
+
+  TreeManifest result;
+  Manifest& manifest = result.manifest;
+  if (elsewhere) result.root = root;
+  manifest.tool = version();
+  std::map<std::string, TreeItem> items;
+  for (const std::string& path : real) {
+    const std::string start = inside(path, root);
+    if (start.empty())
+      throw Error(ErrorCode::usage, path,
+                  fmt::format("is not below {}, which the other paths are relative to; put the manifest (--out) into a "
+                              "folder above all of them, or make several",
+                              root));
+    manifest.covers.push_back(start);
+    for (TreeItem& item : walk(context, root, start))
+      if (const std::string full = join(root, item.path); full != own && full != own + ".tmp")
+        items.emplace(item.path, std::move(item));
+  }
+  std::sort(manifest.covers.begin(), manifest.covers.end());
+  manifest.covers.erase(std::unique(manifest.covers.begin(), manifest.covers.end()), manifest.covers.end());
+
+  std::vector<FileToDigest> todo;
+  std::vector<std::size_t> entry_number;
+  for (const auto& [path, item] : items) {
+    manifest.files.push_back(entry_of(item, root));
+    const FileEntry& entry = manifest.files.back();
+    if (entry.link_target) continue;
+    FileToDigest file{.path = join(root, path), .size = entry.size, .sha256 = hashes.sha256};
+    if (hashes.xxh3) file.ranges = block_ranges(manifest, entry);
+    if (hashes.xxh3) file.runs = {{0, file.ranges.size()}};
+    todo.push_back(std::move(file));
+    entry_number.push_back(manifest.files.size() - 1);
+    if (hashes.xxh3) manifest.files.back().blocks.resize(todo.back().ranges.size());
+  }
+  digest_files(context, "hashing", todo, [&](const Digested& done) {
+    if (done.failure) throw *done.failure;
+    FileEntry& entry = manifest.files[entry_number[done.file]];
+    std::copy(done.blocks.begin(), done.blocks.end(),
+              entry.blocks.begin() + static_cast<std::ptrdiff_t>(done.first_block));
+    if (!done.sha256.empty()) entry.sha256 = done.sha256;
+  });
+  for (FileEntry& entry : manifest.files) {
+    if (!entry.link_target && hashes.xxh3) entry.xxh3 = combine(entry.blocks);
+    if (!same_state(look_at(context.os, root, entry.path).status, items.at(entry.path).status))
+      throw Error(join(root, entry.path), "changed while it was read; let whoever writes it finish, then run this again");
+  }
+  return result;
+}
+
+}  // namespace planesmith

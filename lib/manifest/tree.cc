@@ -1,0 +1,77 @@
+#include "manifest/tree.h"
+
+#include <errno.h>
+#include <fmt/format.h>
+#include <limits.h>
+#include <string.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace planesmith {
+namespace {
+
+TreeItem item_at(Os& os, const std::string& root, const std::string& path) {
+  TreeItem item;
+  item.path = path;
+  const std::string full = path == "." ? root : join(root, path);
+  if (os.lstat(full.c_str(), &item.status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return item;
+    throw Error(full, fmt::format("cannot stat: {}", strerror(errno)));
+  }
+  const mode_t mode = item.status.st_mode;
+  using enum TreeItem::Kind;
+  item.kind = S_ISREG(mode) ? file : S_ISDIR(mode) ? folder : S_ISLNK(mode) ? link : other;
+  if (item.kind == link) {
+    std::string target(PATH_MAX, '\0');
+    const ssize_t n = os.readlink(full.c_str(), target.data(), target.size());
+    if (n < 0) throw Error(full, fmt::format("cannot read the link: {}", strerror(errno)));
+    item.link_target = target.substr(0, static_cast<std::size_t>(n));
+  }
+  return item;
+}
+
+}  // namespace
+
+TreeItem look_at(Os& os, const std::string& root, const std::string& path) {
+  for (std::size_t slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1)) {
+    const TreeItem parent = item_at(os, root, path.substr(0, slash));
+    if (parent.kind == TreeItem::Kind::folder) continue;
+    TreeItem item;
+    item.path = path;
+    if (parent.kind == TreeItem::Kind::link) {
+      item.kind = TreeItem::Kind::behind_link;
+      item.link_target = parent.path;
+    }
+    return item;
+  }
+  return item_at(os, root, path);
+}
+
+std::vector<TreeItem> walk(const Context& context, const std::string& root, const std::string& start) {
+  std::vector<TreeItem> found;
+  std::vector<std::string> open = {start};
+  while (!open.empty()) {
+    context.check_stop();
+    const std::string path = std::move(open.back());
+    open.pop_back();
+    // The root may be given through a link; nothing below it may.
+    if (path == ".") {
+      for (const std::string& name : list_dir(context.os, root)) open.push_back(name);
+      continue;
+    }
+    TreeItem item = item_at(context.os, root, path);
+    if (item.kind == TreeItem::Kind::folder) {
+      if (path == ".cache/huggingface") continue;
+      for (const std::string& name : list_dir(context.os, join(root, path))) open.push_back(join(path, name));
+    } else if (item.kind != TreeItem::Kind::missing) {
+      found.push_back(std::move(item));
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const TreeItem& a, const TreeItem& b) { return a.path < b.path; });
+  return found;
+}
+
+}  // namespace planesmith

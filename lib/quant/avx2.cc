@@ -1,0 +1,257 @@
+// The vector kernels on 32-byte registers: any x86 processor since 2015.
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "format/number.h"
+#include "format/planes.h"
+#include "quant/kernels.h"
+#include "quant/log_code.h"
+#include "quant/reference.h"
+#include "quant/target_region.h"
+
+namespace planesmith {
+namespace {
+
+// e4m3_code(b) - (b + kNormalOffset) of the subnormals b, at 8 + b.
+struct SubnormalCorrection {
+  alignas(16) std::uint8_t at[16];
+};
+constexpr SubnormalCorrection make_subnormal_correction() {
+  SubnormalCorrection correction{};
+  for (unsigned b = 0; b < 8; ++b)
+    correction.at[8 + b] =
+        static_cast<std::uint8_t>(e4m3_code(static_cast<std::uint8_t>(b)) - b - kNormalOffset);
+  return correction;
+}
+constexpr SubnormalCorrection kSubnormalCorrection = make_subnormal_correction();
+
+}  // namespace
+}  // namespace planesmith
+
+PLANESMITH_TARGET_BEGIN("avx2,bmi,bmi2,lzcnt,popcnt")
+namespace planesmith {
+namespace {
+
+#include "quant/vector_lanes.inl"
+
+constexpr unsigned kV = 32;  // bytes of a register
+using V = __m256i;
+
+OP V load(const std::uint8_t* from) {
+  return _mm256_loadu_si256(reinterpret_cast<const V*>(from));
+}
+OP void store(std::uint8_t* to, V v) {
+  _mm256_storeu_si256(reinterpret_cast<V*>(to), v);
+}
+OP void stream(std::uint8_t* to, V v) {
+  _mm256_stream_si256(reinterpret_cast<V*>(to), v);
+}
+
+OP V bytes(unsigned x) {
+  return _mm256_set1_epi8(static_cast<char>(x));
+}
+OP V words(unsigned x) {
+  return _mm256_set1_epi16(static_cast<short>(x));
+}
+OP V dwords(unsigned x) {
+  return _mm256_set1_epi32(static_cast<int>(x));
+}
+OP V qwords(unsigned x) {
+  return _mm256_set1_epi64x(x);
+}
+OP V every_lane(__m128i lane) {
+  return _mm256_broadcastsi128_si256(lane);
+}
+
+OP V add8(V a, V b) {
+  return _mm256_add_epi8(a, b);
+}
+OP V saturating_sub8(V a, V b) {
+  return _mm256_subs_epu8(a, b);
+}
+OP V max8(V a, V b) {
+  return _mm256_max_epu8(a, b);
+}
+OP V min8(V a, V b) {
+  return _mm256_min_epu8(a, b);
+}
+OP V if_zero8(V a, V then, V otherwise) {
+  return _mm256_blendv_epi8(otherwise, then, _mm256_cmpeq_epi8(a, _mm256_setzero_si256()));
+}
+OP V shuffle(V table, V index) {
+  return _mm256_shuffle_epi8(table, index);
+}
+template <int n>
+OP V shift_left16(V a) {
+  return _mm256_slli_epi16(a, n);
+}
+template <int n>
+OP V shift_right16(V a) {
+  return _mm256_srli_epi16(a, n);
+}
+template <int n>
+OP V shift_left32(V a) {
+  return _mm256_slli_epi32(a, n);
+}
+template <int n>
+OP V shift_right32(V a) {
+  return _mm256_srli_epi32(a, n);
+}
+template <int n>
+OP V shift_left64(V a) {
+  return _mm256_slli_epi64(a, n);
+}
+template <int n>
+OP V shift_right64(V a) {
+  return _mm256_srli_epi64(a, n);
+}
+OP V shift_left_by32(V a, V counts) {
+  return _mm256_sllv_epi32(a, counts);
+}
+OP V pairs8(V a, V weights) {
+  return _mm256_maddubs_epi16(a, weights);
+}
+OP V pairs16(V a, V weights) {
+  return _mm256_madd_epi16(a, weights);
+}
+OP V low8(V a, V b) {
+  return _mm256_unpacklo_epi8(a, b);
+}
+OP V high8(V a, V b) {
+  return _mm256_unpackhi_epi8(a, b);
+}
+OP V low16(V a, V b) {
+  return _mm256_unpacklo_epi16(a, b);
+}
+OP V high16(V a, V b) {
+  return _mm256_unpackhi_epi16(a, b);
+}
+OP V low32(V a, V b) {
+  return _mm256_unpacklo_epi32(a, b);
+}
+OP V high32(V a, V b) {
+  return _mm256_unpackhi_epi32(a, b);
+}
+OP V low64(V a, V b) {
+  return _mm256_unpacklo_epi64(a, b);
+}
+OP V high64(V a, V b) {
+  return _mm256_unpackhi_epi64(a, b);
+}
+
+// Where a mask bit is set, that of a, else that of b.
+OP V bits_from(V mask, V a, V b) {
+  return (a & mask) | _mm256_andnot_si256(mask, b);
+}
+// Even elements of a, odd elements of b.
+OP V odd8_from(V a, V b) {
+  return _mm256_blendv_epi8(a, b, words(0xFF00));
+}
+OP V odd16_from(V a, V b) {
+  return _mm256_blend_epi16(a, b, 0xAA);
+}
+OP V odd32_from(V a, V b) {
+  return _mm256_blend_epi32(a, b, 0xAA);
+}
+
+// One bit for each byte: is it zero; its top bit.
+OP std::uint64_t zero_bytes(V a) {
+  return static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(a, _mm256_setzero_si256())));
+}
+OP std::uint64_t top_bits(V a) {
+  return static_cast<std::uint32_t>(_mm256_movemask_epi8(a));
+}
+
+// The bytes of words that are below 256: first those of a, then those of b.
+OP V narrow(V a, V b) {
+  return _mm256_permute4x64_epi64(_mm256_packus_epi16(a, b), 0xD8);
+}
+
+// Packed nibbles of a tile's row, 32 bytes, out of words.
+OP void store_narrow(std::uint8_t* to, const V words[2]) {
+  store(to, narrow(words[0], words[1]));
+}
+
+// The larger of each byte and its fellow 16 bytes away, in the same 32 bytes.
+OP V max_of_lane_pairs(V a) {
+  return max8(a, _mm256_permute4x64_epi64(a, 0x4E));
+}
+// Stores the 16 bytes that such a pair of lanes has in common, for each pair.
+OP void store_lane_pairs(std::uint8_t* to, V a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(a));
+}
+
+// Quintal records, one a lane, 8 bytes and then 2: the first 8 of those of a and b; the last 2 of each.
+OP V record_heads(V a, V b) {
+  return _mm256_permute4x64_epi64(low64(a, b), 0xD8);
+}
+OP void store_record_tails(std::uint8_t* to, V a, V b) {
+  const V tails = _mm256_permute4x64_epi64(high64(a, b), 0xD8);
+  const V four =
+      shuffle(tails, every_lane(_mm_setr_epi8(0, 1, 8, 9, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1)));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to),
+                   _mm_unpacklo_epi32(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1)));
+}
+
+// Codes of e4m3 bytes (log_code.h): an addition, and for subnormals a correction.
+OP V e4m3_codes(V e4m3) {
+  const V magnitude = e4m3 & bytes(0x7F);
+  // From 8 on, adding 0x78 sets the top bit, which makes the shuffle give 0.
+  const V correction = shuffle(every_lane(load16(kSubnormalCorrection.at)), add8(magnitude, bytes(0x78)));
+  return add8(add8(magnitude, bytes(kNormalOffset)), correction);
+}
+
+// Bytes 0 .. 47 of a table.
+struct Table {
+  V part[3];
+  OP explicit Table(const std::uint8_t* from) {
+    for (int i = 0; i < 3; ++i)
+      part[i] = every_lane(_mm_load_si128(reinterpret_cast<const __m128i*>(from) + i));
+  }
+  OP V look_up(V index) const {  // each below 48
+    const V low =
+        _mm256_blendv_epi8(shuffle(part[0], index), shuffle(part[1], index), shift_left16<3>(index));
+    return _mm256_blendv_epi8(low, shuffle(part[2], index), shift_left16<2>(index));
+  }
+};
+
+// The maps of a row's groups: map[even[0]], map[odd[0]], map[even[16]], map[odd[16]], ...
+OP V gather_maps(const std::uint8_t map[256][8], const std::uint8_t* even, const std::uint8_t* odd) {
+  return _mm256_set_m128i(table_pair(map[even[16]], map[odd[16]]), table_pair(map[even[0]], map[odd[0]]));
+}
+
+// Two rows of packed nibbles, `upper` and the one 8 rows below it, to the 64 bytes they fill in their tile's
+// nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then of the lower.
+OP void place_rows(const std::uint8_t* upper, const std::uint8_t* lower, V quads[2]) {
+  // Quad t of the first 16 columns beside quad t of the next 16: [half][t] to [t][half].
+  const V halves_together = every_lane(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
+  const V first32 = shuffle(_mm256_set_m128i(load16(lower), load16(upper)), halves_together);
+  const V last32 = shuffle(_mm256_set_m128i(load16(lower + 16), load16(upper + 16)), halves_together);
+  quads[0] = _mm256_permute4x64_epi64(low32(first32, last32), 0xD8);
+  quads[1] = _mm256_permute4x64_epi64(high32(first32, last32), 0xD8);
+}
+
+// Adds to each 64-bit element how many of the other's bits are set.
+OP V add_bit_counts(V sums, V a) {
+  const V count = every_lane(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+  const V in_bytes = add8(shuffle(count, a & bytes(15)), shuffle(count, shift_right16<4>(a) & bytes(15)));
+  return _mm256_add_epi64(sums, _mm256_sad_epu8(in_bytes, _mm256_setzero_si256()));
+}
+
+#include "quant/vector_nibbles.inl"
+#include "quant/vector_planes.inl"
+#include "quant/vector_requantize.inl"
+
+}  // namespace
+
+const Kernels kAvx2Kernels = {"avx2",      vector_mxfp4,        vector_fp8,       vector_nvfp4, fp8_zeros,
+                              nvfp4_zeros, vector_from_nibbles, vector_histogram, vector_remap};
+
+}  // namespace planesmith
+PLANESMITH_TARGET_END
+
+#endif

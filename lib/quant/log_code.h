@@ -1,0 +1,70 @@
+// Requantization without floating point per element, for the vector kernels.
+//
+// A magnitude 2^p * (1 + f/8) has the code 8p + f: eight steps an octave, so that multiplying by a power of
+// two adds a multiple of 8 and order is kept. Every nonzero e4m3 magnitude is such a number. Under a scale s
+// the rules of FORMAT.md section 4 become integer arithmetic on codes, because each rule compares a magnitude
+// with a constant c / s, and "magnitude > c / s" is "code > code_floor(c / s)":
+//
+//     exponent of the block   x = (code of the block's largest magnitude + offset) / 8 + constant
+//     magnitude index         a small table of (code - 8 x)
+//
+// offset, constant and table depend on s alone and cost a handful of divisions. A quotient c / s that is a
+// code's value is exact in float64, and one that is not stays 2^-33 away from it, so rounding never moves it
+// across.
+#pragma once
+
+#include <cstdint>
+
+namespace planesmith {
+
+// Code of an e4m3 byte as the kernels hold it: 0 for zero, else the code above + kCodeBias (48 .. 190; NaN is
+// 191).
+inline constexpr int kCodeBias = 120;
+inline constexpr int kMaxCode = 190;
+// The bytes 0x08 .. 0x7E are codes already, but for this; subnormals are looked up.
+inline constexpr int kNormalOffset = 64;
+constexpr std::uint8_t e4m3_code(std::uint8_t byte) {
+  constexpr std::uint8_t subnormal[8] = {0, 48, 56, 60, 64, 66, 68, 70};
+  const unsigned magnitude = byte & 0x7Fu;
+  return magnitude < 8 ? subnormal[magnitude] : static_cast<std::uint8_t>(magnitude + kNormalOffset);
+}
+
+// The codes of all bytes without their sign bit, for a table look-up.
+struct E4m3Codes {
+  alignas(64) std::uint8_t code[128];
+};
+constexpr E4m3Codes make_e4m3_codes() {
+  E4m3Codes table{};
+  for (unsigned b = 0; b < 128; ++b) table.code[b] = e4m3_code(static_cast<std::uint8_t>(b));
+  return table;
+}
+inline constexpr E4m3Codes kE4m3Codes = make_e4m3_codes();
+
+// Scales for which the 1e-30 of the rule changes nothing and no exponent meets its limit; the reference takes
+// the rest.
+bool has_log_rule(double scale);
+
+// FP8: what one block scale makes of codes. With step = (largest code + offset) & 0xF8:
+//     scale byte = step / 8 + base;  magnitude index = index[saturating code - (step + shift)]
+struct Fp8Rule {
+  std::uint8_t offset, base, shift;
+  std::uint8_t sign;  // 0x80 where the scale is negative
+  alignas(64) std::uint8_t index[64];
+};
+Fp8Rule fp8_rule(double scale);  // has_log_rule(scale)
+
+// NVFP4: what scale_2 makes of a group's e4m3 scale (its code) and magnitude indices m. Per block of two
+// groups, step = the larger of (code + add[largest m]) & 0xF8 over the groups that are not all zero:
+//     scale byte = step / 8 + base
+// Per group, row = saturating (code + kNvfp4Lift) - (step + shift), at least 1 and at most 127, or 0 where
+// the group's scale is zero, + 128 where that is negative:
+//     map[row][m] = magnitude index | 8 where the sign flips | 0x80 where the element is zero
+inline constexpr int kNvfp4Lift = 40;
+struct Nvfp4Rule {
+  std::uint8_t base, shift;
+  alignas(16) std::uint8_t add[16];  // add[0] unused
+  alignas(64) std::uint8_t map[256][8];
+};
+void nvfp4_rule(double scale_2, Nvfp4Rule& rule);  // has_log_rule(scale_2)
+
+}  // namespace planesmith

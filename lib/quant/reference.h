@@ -1,0 +1,27 @@
+// The pieces of the scalar reference that the vector kernels fall back to, tile by tile.
+#pragma once
+
+#include <cstdint>
+
+#include "format/planes.h"
+#include "quant/kernels.h"
+
+namespace planesmith {
+
+// One tile before it is packed: nibbles by row and column, scale bytes by row and block of 32 columns.
+struct QuantizedTile {
+  std::uint8_t nibble[format::kTileRows][format::kTileCols];
+  std::uint8_t scale[format::kTileRows][format::kTileCols / format::kScaleCols];
+};
+
+// The tile of a finite slice whose first element is (row, col); returns its zeros before balancing.
+ZeroCount quantize_tile(const Fp8Slice& slice, ZeroSigns zeros, std::uint64_t row, std::uint64_t col,
+                        QuantizedTile& tile);
+
+ZeroCount fp8_zeros(const Fp8Slice& slice) noexcept;
+ZeroCount nvfp4_zeros(const Nvfp4Slice& slice) noexcept;
+
+// The scale of the block that holds (row, col).
+double block_scale(const Fp8Slice& slice, std::uint64_t row, std::uint64_t col);
+
+}  // namespace planesmith

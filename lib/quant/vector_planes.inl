@@ -1,0 +1,162 @@
+// Part of each file of vector kernels: rows of packed nibbles to planes, and MXFP4, which needs nothing else.
+
+using format::kCodeTile, format::kNibbleTile, format::kQuintalTile, format::kTileCols, format::kTileRows;
+
+// Tiles that lie side by side in a register's worth of packed nibbles. A chunk is 16 rows of that.
+constexpr unsigned kChunkTiles = kV / 32;
+
+// Where the next tile goes.
+struct TileTarget {
+  std::uint8_t *codes, *nibbles, *quintals;
+  OP explicit TileTarget(const PlaneTarget& to)
+      : codes(to.codes), nibbles(to.nibbles), quintals(to.quintals) {}
+  OP void advance(std::uint64_t tiles) {
+    if (codes != nullptr) codes += tiles * kCodeTile;
+    if (nibbles != nullptr) nibbles += tiles * kNibbleTile;
+    if (quintals != nullptr) quintals += tiles * kQuintalTile;
+  }
+};
+
+// Stores that bypass the caches need aligned planes; a whole number of tiles keeps the alignment.
+OP bool is_aligned(const std::uint8_t* plane) {
+  return reinterpret_cast<std::uintptr_t>(plane) % 64 == 0;
+}
+OP bool can_stream(const PlaneTarget& to) {
+  return to.stream && is_aligned(to.codes) && is_aligned(to.nibbles) && is_aligned(to.quintals);
+}
+
+template <bool kStream>
+OP void put(std::uint8_t* to, V v) {
+  if constexpr (kStream)
+    stream(to, v);
+  else
+    store(to, v);
+}
+
+// 2-bit codes of the nibbles in a and b, in order.
+OP V codes_of(V low_a, V high_a, V low_b, V high_b) {
+  // Bit 0 of a code: sign differs from "outer level"; bit 1: not negative (format::code_of).
+  const V even = every_lane(_mm_setr_epi8(2, 2, 2, 2, 2, 3, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0));
+  const V odd = shift_left16<2>(even), join = words(0x1001);
+  return narrow(pairs8(shuffle(even, low_a) | shuffle(odd, high_a), join),
+                pairs8(shuffle(even, low_b) | shuffle(odd, high_b), join));
+}
+
+// The quintal record of each lane (16 bytes of a nibble plane): 8 bytes at byte 0, 2 bytes at byte 8.
+OP V record_of(V low, V high) {
+  const V digit = every_lane(_mm_setr_epi8(0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 0, 1, 2));
+  const V five_digits = every_lane(_mm_setr_epi8(0, 5, 10, 15, 20, 0, 5, 10, 0, 5, 10, 15, 20, 0, 5, 10));
+  const V word = pairs8(add8(shuffle(digit, low), shuffle(five_digits, high)), words(0x1901));  // d + 25 d'
+  const V two_words = pairs16(word, dwords(0x04000001));                           // 20 bits in 32
+  const V four_words = shift_right64<12>(shift_left_by32(two_words, qwords(12)));  // 40 bits in 64
+  return shuffle(four_words,
+                 every_lane(_mm_setr_epi8(0, 1, 2, 3, 4, 8, 9, 10, 11, 12, -1, -1, -1, -1, -1, -1)));
+}
+
+// Packs the nibbles a, b, which stand at byte `at` of their tile's nibble plane. `tails` collects the last 64
+// bytes of a quintal tile.
+template <bool kStream>
+OP void emit(const TileTarget& to, unsigned at, V a, V b, std::uint8_t* tails) {
+  if (to.nibbles != nullptr) {
+    put<kStream>(to.nibbles + at, a);
+    put<kStream>(to.nibbles + at + kV, b);
+  }
+  const V low_a = a & bytes(15), high_a = shift_right16<4>(a) & bytes(15);
+  const V low_b = b & bytes(15), high_b = shift_right16<4>(b) & bytes(15);
+  if (to.codes != nullptr) put<kStream>(to.codes + at / 2, codes_of(low_a, high_a, low_b, high_b));
+  if (to.quintals != nullptr) {
+    const V record_a = record_of(low_a, high_a), record_b = record_of(low_b, high_b);
+    put<kStream>(to.quintals + at / 2, record_heads(record_a, record_b));
+    store_record_tails(tails + at / 8, record_a, record_b);
+  }
+}
+
+template <bool kStream>
+OP void put_tails(const TileTarget& to, const std::uint8_t* tails) {
+  if (to.quintals == nullptr) return;
+  for (unsigned i = 0; i < 64; i += kV) put<kStream>(to.quintals + 256 + i, load(tails + i));
+}
+
+// Packs the first `tiles` tiles of a chunk.
+template <bool kStream>
+OP void pack_chunk(const std::uint8_t* rows, std::uint64_t stride, unsigned tiles, TileTarget& to) {
+  alignas(64) std::uint8_t tails[2][64];
+  TileTarget next = to;
+  next.advance(1);
+  for (unsigned g = 0; g < 8; g += kChunkTiles) {
+    V quads[2][2];
+    for (unsigned i = 0; i < kChunkTiles; ++i)
+      place_rows(rows + (g + i) * stride, rows + (g + i + 8) * stride, quads[i]);
+    if constexpr (kChunkTiles == 1) {
+      emit<kStream>(to, 64 * g, quads[0][0], quads[0][1], tails[0]);
+    } else {  // a register holds a row pair of one tile
+      emit<kStream>(to, 64 * g, quads[0][0], quads[1][0], tails[0]);
+      if (tiles == 2) emit<kStream>(next, 64 * g, quads[0][1], quads[1][1], tails[1]);
+    }
+  }
+  put_tails<kStream>(to, tails[0]);
+  if (tiles == 2) put_tails<kStream>(next, tails[1]);
+  to.advance(tiles);
+}
+
+// Fetches the cache lines of 16 rows, 64 bytes each, that are needed one row panel later.
+OP void prefetch_rows(const std::uint8_t* rows, std::uint64_t stride) {
+  for (unsigned r = 0; r < kTileRows; ++r)
+    _mm_prefetch(reinterpret_cast<const char*>(rows + r * stride), _MM_HINT_T0);
+}
+
+// The scale plane of one row panel. `largest` takes the largest byte of each position.
+OP void place_scales(const std::uint8_t* rows, std::uint64_t stride, std::uint64_t cols, std::uint8_t* to,
+                     __m128i& largest) {
+  for (std::uint64_t col = 0; col < cols; col += 16) {
+    const std::uint64_t n = cols - col < 16 ? cols - col : 16;
+    __m128i columns[16];
+    transpose_rows(rows + col, stride, n, columns);
+    for (unsigned c = 0; c < 16; ++c) largest = _mm_max_epu8(largest, columns[c]);
+    if (to == nullptr) continue;
+    for (unsigned c = 0; c < n; ++c) store16(to + 16 * (col + c), columns[c]);
+  }
+}
+
+template <bool kStream>
+bool mxfp4_slice(const Mxfp4Slice& s, const PlaneTarget& target) noexcept {
+  TileTarget to(target);
+  std::uint8_t* scales = target.scales;
+  const std::uint64_t row_bytes = s.cols / 2, whole = row_bytes / kV * kV,
+                      scale_cols = s.cols / format::kScaleCols;
+  __m128i largest = _mm_setzero_si128();
+  for (std::uint64_t row = 0; row < s.rows; row += kTileRows) {
+    const std::uint8_t* panel = s.weight + row * s.weight_stride;
+    const std::uint64_t ahead = row + kTileRows < s.rows ? kTileRows * s.weight_stride : 0;
+    for (std::uint64_t at = 0; at < whole; at += kV) {
+      if (at % 64 == 0) prefetch_rows(panel + at + ahead, s.weight_stride);
+      pack_chunk<kStream>(panel + at, s.weight_stride, kChunkTiles, to);
+    }
+    if (whole < row_bytes) {
+      alignas(64) std::uint8_t padded[kTileRows][kV] = {};
+      for (unsigned r = 0; r < kTileRows; ++r)
+        std::memcpy(padded[r], panel + r * s.weight_stride + whole, row_bytes - whole);
+      pack_chunk<kStream>(padded[0], kV, 1, to);
+    }
+    place_scales(s.scale + row * s.scale_stride, s.scale_stride, scale_cols, scales, largest);
+    if (scales != nullptr) scales += kTileRows * scale_cols;
+  }
+  if constexpr (kStream) _mm_sfence();
+  return _mm_movemask_epi8(_mm_cmpeq_epi8(largest, _mm_set1_epi8(-1))) == 0;
+}
+
+bool vector_mxfp4(const Mxfp4Slice& s, const PlaneTarget& to) noexcept {
+  return can_stream(to) ? mxfp4_slice<true>(s, to) : mxfp4_slice<false>(s, to);
+}
+
+void vector_from_nibbles(const std::uint8_t* nibbles, std::uint64_t tiles, std::uint8_t* codes,
+                         std::uint8_t* quintals) noexcept {
+  TileTarget to(PlaneTarget{codes, nullptr, quintals, nullptr});
+  for (std::uint64_t tile = 0; tile < tiles; ++tile, nibbles += kNibbleTile) {
+    alignas(64) std::uint8_t tails[64];
+    for (unsigned at = 0; at < kNibbleTile; at += 2 * kV)
+      emit<false>(to, at, load(nibbles + at), load(nibbles + at + kV), tails);
+    put_tails<false>(to, tails);
+    to.advance(1);
+  }
+}
