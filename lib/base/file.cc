@@ -150,12 +150,16 @@ bool File::try_clone(std::uint64_t offset, const File& from, std::uint64_t from_
   }
 }
 
+void File::will_need(std::uint64_t offset, std::uint64_t n) const {
+  os_->fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(n), POSIX_FADV_WILLNEED);
+}
+
 void File::drop_cache(std::uint64_t offset, std::uint64_t n) const {
   os_->fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(n), POSIX_FADV_DONTNEED);
 }
 
 void File::start_writeback(std::uint64_t offset, std::uint64_t n) const {
-  ::sync_file_range(fd_, static_cast<off_t>(offset), static_cast<off_t>(n), SYNC_FILE_RANGE_WRITE);
+  os_->start_writeback(fd_, static_cast<off_t>(offset), static_cast<off_t>(n));
 }
 
 bool LockFile::try_take(Os& os, const std::string& path, std::vector<LockFile>& held) {

@@ -46,6 +46,7 @@ class File {
   void lock();                                         // waits for it
   // Shares blocks with another file; false where the file system cannot (nothing changed then).
   bool try_clone(std::uint64_t offset, const File& from, std::uint64_t from_offset, std::uint64_t n);
+  void will_need(std::uint64_t offset, std::uint64_t n) const;   // read ahead; advice only, never fails
   void drop_cache(std::uint64_t offset, std::uint64_t n) const;  // advice only, never fails
   // Starts writing dirty pages of the range to disk without waiting. Advice only, never fails.
   void start_writeback(std::uint64_t offset, std::uint64_t n) const;

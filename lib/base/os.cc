@@ -44,6 +44,9 @@ int Os::clone_range(int to, std::uint64_t to_offset, int from, std::uint64_t fro
 
 off_t Os::lseek(int fd, off_t offset, int whence) { return ::lseek(fd, offset, whence); }
 int Os::fadvise(int fd, off_t offset, off_t n, int advice) { return ::posix_fadvise(fd, offset, n, advice); }
+int Os::start_writeback(int fd, off_t offset, off_t n) {
+  return ::sync_file_range(fd, offset, n, SYNC_FILE_RANGE_WRITE);
+}
 DIR* Os::opendir(const char* path) { return ::opendir(path); }
 struct dirent* Os::readdir(DIR* dir) { return ::readdir(dir); }
 int Os::closedir(DIR* dir) { return ::closedir(dir); }

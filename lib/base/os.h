@@ -43,6 +43,7 @@ class Os {
   virtual int clone_range(int to, std::uint64_t to_offset, int from, std::uint64_t from_offset, std::uint64_t n);
   virtual off_t lseek(int fd, off_t offset, int whence);  // SEEK_DATA, SEEK_HOLE
   virtual int fadvise(int fd, off_t offset, off_t n, int advice);
+  virtual int start_writeback(int fd, off_t offset, off_t n);  // sync_file_range(WRITE): starts it, does not wait
   virtual DIR* opendir(const char* path);
   virtual struct dirent* readdir(DIR* dir);
   virtual int closedir(DIR* dir);

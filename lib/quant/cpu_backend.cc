@@ -11,6 +11,9 @@ namespace {
 
 using format::Section;
 
+// The planes of an expert are hashed and written right after, so they are better off in the caches.
+constexpr bool kStream = false;
+
 class PlainBuffer : public Buffer {
  public:
   explicit PlainBuffer(std::size_t bytes) {
@@ -44,13 +47,6 @@ struct Run {
   bool operator()(const Nvfp4Slice& slice) const { return kernels.nvfp4(slice, zeros, target); }
 };
 
-struct CountZeros {
-  const Kernels& kernels;
-  ZeroCount operator()(const Mxfp4Slice&) const { return {}; }
-  ZeroCount operator()(const Fp8Slice& slice) const { return kernels.fp8_zeros(slice); }
-  ZeroCount operator()(const Nvfp4Slice& slice) const { return kernels.nvfp4_zeros(slice); }
-};
-
 class CpuConverter : public Converter {
  public:
   explicit CpuConverter(const Kernels& kernels) : kernels_(kernels) {}
@@ -58,37 +54,47 @@ class CpuConverter : public Converter {
   std::optional<BadElement> convert(const ExpertSlices& expert, format::ZeroMode mode,
                                     const SectionTargets& targets) override {
     const auto at = [&](Section section) { return targets[static_cast<std::size_t>(section)]; };
-    const PlaneTarget first{at(Section::planes13), at(Section::fp13), at(Section::fpq13), at(Section::sc13)};
-    const PlaneTarget second{at(Section::planes2), at(Section::fp2), at(Section::fpq2), at(Section::sc2)};
-    if (auto bad = convert_matrix(expert, {Projection::w1, Projection::w3}, mode, first)) return bad;
-    return convert_matrix(expert, {Projection::w2}, mode, second);
+    const PlaneTarget first{at(Section::planes13), at(Section::fp13), at(Section::fpq13), at(Section::sc13), nullptr,
+                            kStream};
+    const PlaneTarget second{at(Section::planes2), at(Section::fp2), at(Section::fpq2), at(Section::sc2), nullptr,
+                             kStream};
+    if (auto bad = convert_matrix(expert, {Projection::w1, Projection::w3}, mode, first, guess13_)) return bad;
+    return convert_matrix(expert, {Projection::w2}, mode, second, guess2_);
   }
 
  private:
-  std::optional<BadElement> convert_matrix(const ExpertSlices& expert, std::initializer_list<Projection> projections,
-                                           format::ZeroMode mode, PlaneTarget target) const {
+  using Projections = std::initializer_list<Projection>;
+
+  // Mode auto knows the signs of zeros only when all of them are counted. Experts of a checkpoint are alike, so the
+  // answer of the last one is taken until the count says otherwise; then the matrix is converted once more.
+  std::optional<BadElement> convert_matrix(const ExpertSlices& expert, Projections projections, format::ZeroMode mode,
+                                           const PlaneTarget& target, ZeroSigns& guess) const {
     if (!target.codes && !target.nibbles && !target.quintals && !target.scales) return std::nullopt;
-    const ZeroSigns zeros = zero_signs(expert, projections, mode);
+    if (mode != format::ZeroMode::automatic || std::holds_alternative<Mxfp4Slice>(expert[0]))
+      return run(expert, projections, target, mode == format::ZeroMode::alt ? ZeroSigns::alternate : ZeroSigns::keep);
+    ZeroCount count;
+    PlaneTarget counted = target;
+    counted.zeros = &count;
+    if (auto bad = run(expert, projections, counted, guess)) return bad;
+    const ZeroSigns signs = one_signed(count) ? ZeroSigns::alternate : ZeroSigns::keep;
+    if (signs == guess) return std::nullopt;
+    guess = signs;
+    return run(expert, projections, target, signs);
+  }
+
+  std::optional<BadElement> run(const ExpertSlices& expert, Projections projections, PlaneTarget target,
+                                ZeroSigns signs) const {
     for (const Projection projection : projections) {
       const Slice& slice = expert[static_cast<std::size_t>(projection)];
-      if (!std::visit(Run{kernels_, target, zeros}, slice))
+      if (!std::visit(Run{kernels_, target, signs}, slice))
         return BadElement{projection, std::visit([](const auto& s) { return find_nonfinite(s); }, slice)};
       std::visit([&](const auto& s) { target = after(target, s.rows, s.cols); }, slice);
     }
     return std::nullopt;
   }
 
-  ZeroSigns zero_signs(const ExpertSlices& expert, std::initializer_list<Projection> projections,
-                       format::ZeroMode mode) const {
-    if (mode == format::ZeroMode::sign) return ZeroSigns::keep;
-    if (mode == format::ZeroMode::alt) return ZeroSigns::alternate;
-    ZeroCount count;
-    for (const Projection projection : projections)
-      count += std::visit(CountZeros{kernels_}, expert[static_cast<std::size_t>(projection)]);
-    return one_signed(count) ? ZeroSigns::alternate : ZeroSigns::keep;
-  }
-
   const Kernels& kernels_;
+  ZeroSigns guess13_ = ZeroSigns::keep, guess2_ = ZeroSigns::keep;
 };
 
 class CpuBackend : public Backend {

@@ -1,0 +1,87 @@
+// Checkpoint, or a planes cache that is there already -> pack stores.
+#include <fmt/format.h>
+
+#include "base/size.h"
+#include "common/build_flags.h"
+#include "pipeline/from_planescache.h"
+
+using namespace planesmith;
+
+namespace {
+
+int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest request) {
+  request.world = flags.world;
+  request.rank = rank_of(flags);
+  request.zero_mode = format::parse_zero_mode(flags.zero_mode);
+  request.store = flags.out;
+  request.ckpt_id = flags.identity.pin;
+  request.trust = trust_of(flags);
+  request.dry_run = flags.dry_run;
+  if (!flags.layers.empty()) request.layers = parse_number_list(flags.layers, "--layers");
+  const FromCacheReport report = packs_from_planescache(context, request, choose_kernels(flags.isa));
+  if (flags.json) {
+    print_result(pretty({{"ckpt_id", report.ckpt_id},
+                         {"outputs", report.outputs},
+                         {"layers_converted", report.converted},
+                         {"layers_finished", report.finished},
+                         {"layers_left_to_others", report.elsewhere},
+                         {"bytes_to_write", report.to_write},
+                         {"bytes_shared", report.shared},
+                         {"bytes_copied", report.copied},
+                         {"complete", report.complete}}));
+    return 0;
+  }
+  std::string text = fmt::format("identity  {}\n", printable(report.ckpt_id));
+  for (const std::string& path : report.outputs) text += fmt::format("output    {}\n", printable(path));
+  if (flags.dry_run) {
+    text += fmt::format("to write  {}, less what can be shared\n", exact_size(report.to_write));
+  } else {
+    text += fmt::format("layers    {} assembled, {} already there, {} left to another run (summed over packs)\n",
+                        report.converted, report.finished, report.elsewhere);
+    text += fmt::format("shared    {}{}\n", exact_size(report.shared),
+                        report.shared == 0 ? ""
+                        : flags.recheck    ? ", read and checked"
+                                           : ", digests inherited from the cache's manifest unread (--recheck reads)");
+    text += fmt::format("copied    {}, verified against the cache's manifest\n", exact_size(report.copied));
+    text += report.complete ? "complete  all layers are there, manifests are written\n" : "complete  no: layers are missing\n";
+  }
+  print_result(text);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Builds the engine's pack stores from a checkpoint or from a planes cache.", "build-fp4-packs");
+  CommonFlags common;
+  BuildFlags flags;
+  FromCacheRequest cache;
+  std::string tiers = "base,delta,fp4", reflink = "auto";
+  CLI::Option* const checkpoint =
+      app.add_option("CHECKPOINT", flags.checkpoint, "Folder with config.json and safetensors shards");
+  app.add_option("-o,--out", flags.out, "Folder of the packs")->required();
+  app.add_option("--tiers", tiers, "Packs to write: base, delta, fp4, fp4q")->capture_default_str();
+  CLI::Option* const from =
+      app.add_option("--from-planescache", cache.cache_root, "Assemble the packs from this planes cache instead")
+          ->excludes(checkpoint);
+  app.add_option("--reflink", reflink, "Share blocks with the cache where the file system can: auto, always, never")
+      ->needs(from)
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+  add_build_flags(app, flags);
+  add_common_flags(app, common);
+  return run_program(app, argc, argv, common, [&](Context& context) {
+    cache.tiers = parse_tiers(tiers);
+    if (*from) {
+      cache.reflink = parse_reflink(reflink);
+      return from_planescache(context, flags, cache);
+    }
+    if (flags.checkpoint.empty())
+      throw Error(ErrorCode::usage, "", "either CHECKPOINT or --from-planescache ROOT is needed; see --help");
+    PlanRequest request;
+    request.tiers = cache.tiers;
+    BuildTarget target;
+    target.store = flags.out;
+    return run_build(context, flags, request, target);
+  });
+}

@@ -1,0 +1,130 @@
+#include "common/build_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+
+#include "base/size.h"
+
+namespace planesmith {
+namespace {
+
+std::string report_text(const BuildReport& report, const Plan& plan, const Identity& identity, double seconds) {
+  std::string out = fmt::format("identity  {} ({})\nlayers    {} converted, {} already there", printable(identity.id),
+                                identity.how, report.converted, report.finished);
+  if (report.elsewhere != 0) out += fmt::format(", {} left to another run", report.elsewhere);
+  out += '\n';
+  for (const std::string& path : report.outputs) out += fmt::format("output    {}\n", printable(path));
+  out += report.complete ? "complete  all layers are there, manifests are written\n"
+                         : "complete  no: layers are missing; the run that adds the last of them writes the manifests\n";
+  if (report.converted == plan.layers.size())
+    out += fmt::format("speed     {:.2f} GB/s read, {:.2f} GB/s read and written, in {:.1f} s\n",
+                       static_cast<double>(plan.read) / seconds / 1e9,
+                       static_cast<double>(plan.read + plan.allocated()) / seconds / 1e9, seconds);
+  return out;
+}
+
+}  // namespace
+
+void add_build_flags(CLI::App& app, BuildFlags& flags) {
+  add_identity_flags(app, flags.identity);
+  app.add_option("--world", flags.world, "Tensor-parallel ranks the model is cut into")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{4096}))
+      ->capture_default_str();
+  app.add_option("--rank", flags.rank, "Rank to build for, or all of them in one pass")->capture_default_str();
+  app.add_option("--zero-mode", flags.zero_mode, "Signs of zeros in requantized families: auto, sign, alt")
+      ->check(CLI::IsMember({"auto", "sign", "alt"}))
+      ->capture_default_str();
+  app.add_option("--layers", flags.layers, "Only these layer indices, like 0-2,7 (default: all)");
+  app.add_flag("-f,--force", flags.force, "Rebuild layers that are there already");
+  app.add_flag("--recheck", flags.recheck, "Read finished layers and rebuild those whose content is not what was recorded");
+  app.add_flag("-n,--dry-run", flags.dry_run, "Check everything that can be checked and print the plan; write nothing");
+  app.add_flag("--json", flags.json, "Print one JSON document instead of text");
+  app.add_option("--backend", flags.backend, "What converts: auto, cpu, cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--gpus", flags.gpus, "GPUs to use, like 0,1 (default: all)");
+  app.add_option("--isa", flags.isa, "Vector instructions of the CPU backend: auto, scalar, avx2, avx512")
+      ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512"}))
+      ->capture_default_str();
+}
+
+std::optional<std::uint64_t> rank_of(const BuildFlags& flags) {
+  if (flags.rank == "all") return std::nullopt;
+  std::uint64_t rank = 0;
+  const char* const end = flags.rank.data() + flags.rank.size();
+  const auto [next, error] = std::from_chars(flags.rank.data(), end, rank);
+  if (error != std::errc() || next != end)
+    throw Error(ErrorCode::usage, "", fmt::format("--rank: '{}' is neither a rank nor 'all'", flags.rank));
+  return rank;
+}
+
+Trust trust_of(const BuildFlags& flags) {
+  return flags.force ? Trust::nothing : flags.recheck ? Trust::content : Trust::record;
+}
+
+BackendChoice backend_of(const BuildFlags& flags) {
+  BackendChoice choice{flags.backend, flags.isa, {}};
+  if (!flags.gpus.empty()) choice.gpus = parse_number_list(flags.gpus, "--gpus");
+  return choice;
+}
+
+std::vector<format::Tier> parse_tiers(const std::string& text) {
+  std::vector<format::Tier> tiers;
+  std::size_t at = 0;
+  for (;;) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const format::Tier tier = format::parse_tier(text.substr(at, comma - at));
+    if (std::find(tiers.begin(), tiers.end(), tier) == tiers.end()) tiers.push_back(tier);
+    if (comma == text.size()) return tiers;
+    at = comma + 1;
+  }
+}
+
+int run_build(Context& context, const BuildFlags& flags, PlanRequest request, BuildTarget target) {
+  request.world = flags.world;
+  request.rank = rank_of(flags);
+  request.zero_mode = format::parse_zero_mode(flags.zero_mode);
+  if (!flags.layers.empty()) request.layers = parse_number_list(flags.layers, "--layers");
+  target.trust = trust_of(flags);
+
+  const Checkpoint checkpoint = Checkpoint::open(context, flags.checkpoint);
+  const Model model = find_experts(checkpoint);
+  const Plan plan = make_plan(model, request);
+  const std::unique_ptr<Backend> backend = make_backend(backend_of(flags));
+  const Workforce force = plan_workforce(context, checkpoint, model, plan, *backend);
+
+  if (flags.dry_run) {
+    // The content id would take reading the whole checkpoint; no file of that name can be there yet.
+    target.ckpt_id = flags.identity.by_content() ? "content id" : resolve_identity(context, flags.identity, flags.checkpoint).id;
+    check_targets(context, checkpoint, plan, target);
+    print_result(flags.json ? pretty(plan_json(plan, model, force.peak_memory)) : describe(plan, model, force.peak_memory));
+    return 0;
+  }
+  const Identity identity = resolve_identity(context, flags.identity, flags.checkpoint);
+  target.ckpt_id = identity.id;
+  check_targets(context, checkpoint, plan, target);
+  const auto started = std::chrono::steady_clock::now();
+  const BuildReport report = build(context, checkpoint, model, plan, target, *backend);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+
+  if (flags.json) {
+    Json out = plan_json(plan, model, force.peak_memory);
+    out["ckpt_id"] = target.ckpt_id;
+    out["converted_layers"] = report.converted;
+    out["finished_layers"] = report.finished;
+    out["layers_left_to_others"] = report.elsewhere;
+    out["complete"] = report.complete;
+    out["outputs"] = report.outputs;
+    out["backend"] = backend->describe();
+    print_result(pretty(out));
+  } else {
+    print_result(report_text(report, plan, identity, seconds));
+  }
+  context.progress.say(fmt::format("serve it with: export VLLM_MOE_W2_CKPT_ID={}", shell_quoted(target.ckpt_id)));
+  return 0;
+}
+
+}  // namespace planesmith

@@ -1,0 +1,37 @@
+// Flags and flow that build-planescache and build-fp4-packs share: a checkpoint in, caches and packs out.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/identity_flags.h"
+#include "common/program.h"
+#include "format/pack.h"
+#include "format/planescache.h"
+#include "pipeline/build.h"
+
+namespace planesmith {
+
+struct BuildFlags {
+  std::string checkpoint, out;
+  std::uint64_t world = 1;
+  std::string rank = "all", zero_mode = "auto", layers;
+  std::string backend = "auto", gpus, isa = "auto";
+  IdentityOptions identity;
+  bool force = false, recheck = false, dry_run = false, json = false;
+};
+
+// --world, --rank, --zero-mode, --layers, -f, -n, --recheck, --json, --backend, --gpus, --isa.
+void add_build_flags(CLI::App& app, BuildFlags& flags);
+
+std::optional<std::uint64_t> rank_of(const BuildFlags& flags);      // none: all
+Trust trust_of(const BuildFlags& flags);
+BackendChoice backend_of(const BuildFlags& flags);
+std::vector<format::Tier> parse_tiers(const std::string& text);     // "base,delta,fp4"
+
+// Opens the checkpoint, plans, and unless it is a dry run builds; prints the plan or the report.
+// target.ckpt_id and target.trust are filled in here.
+int run_build(Context& context, const BuildFlags& flags, PlanRequest request, BuildTarget target);
+
+}  // namespace planesmith

@@ -1,0 +1,47 @@
+// From a checkpoint to planes caches and packs, every expert read once: read -> convert -> write, bounded in memory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "checkpoint/model.h"
+#include "plan/plan.h"
+#include "quant/backend.h"
+#include "sink/sink.h"
+
+namespace planesmith {
+
+struct BuildTarget {
+  std::string ckpt_id;
+  std::string cache_root;  // where plan.request.cache is set
+  std::string store;       // folder of the packs, where plan.request.tiers is not empty
+  Trust trust = Trust::record;
+};
+
+// How much of the machine a build will use.
+struct Workforce {
+  int workers = 1;
+  std::uint64_t bytes_per_worker = 0;
+  std::uint64_t peak_memory = 0;
+};
+// Errors (usage): context.memory does not suffice for one worker; says how much does.
+Workforce plan_workforce(const Context& context, const Checkpoint& checkpoint, const Model& model, const Plan& plan,
+                         const Backend& backend);
+
+// The folders that a build writes to: refused inside the checkpoint, and where free space does not suffice for what is
+// still missing. Makes nothing.
+void check_targets(const Context& context, const Checkpoint& checkpoint, const Plan& plan, const BuildTarget& target);
+
+struct BuildReport {
+  std::uint64_t converted = 0;  // layers written by this run
+  std::uint64_t finished = 0;   // found finished already
+  std::uint64_t elsewhere = 0;  // left to another run that is writing them
+  bool complete = false;        // every layer of the model is there and the manifests are written
+  std::vector<std::string> outputs;  // paths of the folders and packs
+};
+BuildReport build(const Context& context, const Checkpoint& checkpoint, const Model& model, const Plan& plan,
+                  const BuildTarget& target, Backend& backend);
+
+}  // namespace planesmith

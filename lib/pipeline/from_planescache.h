@@ -1,0 +1,46 @@
+// Packs out of a planes cache that is there already: blocks are shared where the file system can, else copied and
+// verified against the cache's manifest on the way.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "format/pack.h"
+#include "quant/kernels.h"
+#include "sink/sink.h"
+
+namespace planesmith {
+
+enum class Reflink { automatic, always, never };
+Reflink parse_reflink(std::string_view text);  // auto, always, never; anything else is a usage Error
+
+struct FromCacheRequest {
+  std::string cache_root, store;
+  std::vector<format::Tier> tiers;
+  std::uint64_t world = 1;
+  std::optional<std::uint64_t> rank;                 // none: all ranks
+  format::ZeroMode zero_mode = format::ZeroMode::automatic;
+  std::optional<std::string> ckpt_id;                // none: the only identity found
+  std::optional<std::vector<std::uint64_t>> layers;  // layer indices; none: all in the manifest
+  Reflink reflink = Reflink::automatic;
+  Trust trust = Trust::record;                       // content: shared sections are read and checked, too
+  bool dry_run = false;
+};
+
+struct FromCacheReport {
+  std::string ckpt_id;
+  std::uint64_t converted = 0, finished = 0, elsewhere = 0;  // layers, summed over packs
+  std::uint64_t shared = 0, copied = 0;                      // bytes
+  std::uint64_t to_write = 0;                                // bytes the packs take beyond what is there, unshared
+  bool complete = false;
+  std::vector<std::string> outputs;
+};
+
+// Errors: no cache of that world, rank and zero mode, or several identities (usage, listing them); no manifest in it; a
+// tier that the cache's FP4 planes cannot give; a section that is not what the manifest says (difference).
+FromCacheReport packs_from_planescache(const Context& context, const FromCacheRequest& request, const Kernels& kernels);
+
+}  // namespace planesmith

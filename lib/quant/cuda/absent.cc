@@ -1,0 +1,11 @@
+// Stands in for the CUDA backend where it is not built.
+#include "quant/backend.h"
+
+namespace planesmith {
+
+std::unique_ptr<Backend> make_cuda_backend(const std::vector<std::uint64_t>&, std::string& why) {
+  why = "these programs were built without it (no CUDA toolkit was found then)";
+  return nullptr;
+}
+
+}  // namespace planesmith

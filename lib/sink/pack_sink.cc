@@ -1,0 +1,202 @@
+#include "sink/pack_sink.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/version.h"
+
+namespace planesmith {
+
+using format::Section;
+
+// --- a layer being written ---
+
+PackLayer::PackLayer(PackSink& sink, std::uint64_t key, File pack, std::vector<LockFile> lock)
+    : sink_(sink),
+      key_(key),
+      pack_(std::move(pack)),
+      lock_(std::move(lock)),
+      digests_(sink.spec_.pack.experts * sink.sections_.size()) {}
+
+PackLayer::Place PackLayer::place(std::uint64_t expert, Section section) {
+  Place out{sink_.spec_.pack.row_offset(key_, expert), &digests_[expert * sink_.sections_.size()]};
+  for (const Section earlier : sink_.sections_) {
+    if (earlier == section) return out;
+    out.offset += section_bytes(earlier, sink_.shape_);
+    ++out.digest;
+  }
+  throw Error(sink_.pack_path(), "has no such section in its slots");
+}
+
+void PackLayer::write_section(std::uint64_t expert, Section section, ConstBytes bytes, const Xxh3& digest) {
+  const Place to = place(expert, section);
+  pack_.write(bytes, to.offset);
+  pack_.start_writeback(to.offset, bytes.size());
+  *to.digest = digest;
+}
+
+void PackLayer::write(std::uint64_t expert, const ExpertSections& sections) {
+  for (const Section section : sink_.sections_) {
+    const auto s = static_cast<std::size_t>(section);
+    write_section(expert, section, sections.bytes[s], sections.digest[s]);
+  }
+}
+
+bool PackLayer::share(std::uint64_t expert, Section section, const File& from, std::uint64_t offset,
+                      const Xxh3& digest) {
+  const Place to = place(expert, section);
+  if (!pack_.try_clone(to.offset, from, offset, section_bytes(section, sink_.shape_))) return false;
+  *to.digest = digest;
+  return true;
+}
+
+void PackLayer::commit() {
+  pack_.sync();
+  pack_.drop_cache(sink_.spec_.pack.row_offset(key_, 0), sink_.spec_.pack.experts * sink_.spec_.pack.stride);
+  pack_.close();
+  sink_.records_.put(key_, sink_.record_of(key_, digests_));
+  sink_.list(key_, true);
+}
+
+// --- the pack ---
+
+PackSink::PackSink(const Context& context, PackSinkSpec spec, Trust trust)
+    : context_(context),
+      spec_(std::move(spec)),
+      trust_(trust),
+      shape_(format::rank_shape(spec_.geometry, spec_.world)),
+      sections_(format::slot_sections(spec_.pack.tier)),
+      stem_(join(spec_.folder, format::pack_stem(spec_.pack, spec_.rank, spec_.world))),
+      records_(context, join(spec_.folder, "." + name_of(stem_)), stem_ + ".pack.manifest.json") {}
+
+File PackSink::engine_lock() const {
+  File file = File::open_write(context_.os, stem_ + ".lock");
+  file.lock();
+  return file;
+}
+
+std::vector<std::uint64_t> PackSink::listed() const {
+  const std::string path = sidecar_path();
+  const format::Sidecar sidecar = format::parse_sidecar(read_text(context_.os, path, 1 << 24), path);
+  if (sidecar.spec != spec_.pack)
+    throw Error(path, "belongs to a pack of another identity or geometry; it is left alone, move it away");
+  return sidecar.layer_keys;
+}
+
+void PackSink::list(std::uint64_t key, bool present) const {
+  const File lock = engine_lock();
+  std::vector<std::uint64_t> keys = listed();
+  std::erase(keys, key);
+  if (present) keys.push_back(key);
+  write_atomically(context_.os, sidecar_path(), format::sidecar_json(spec_.pack, keys));
+}
+
+void PackSink::prepare() {
+  make_dirs(context_.os, spec_.folder);
+  const File lock = engine_lock();
+  const bool have_sidecar = exists(context_.os, sidecar_path());
+  if (have_sidecar) listed();  // refuses what is not ours
+  if (exists(context_.os, pack_path())) {
+    const std::uint64_t size = status(context_.os, pack_path()).st_size;
+    if (size != spec_.pack.file_bytes() && (have_sidecar || size != 0))
+      throw Error(pack_path(), fmt::format("has {} bytes, this pack has {}; it is left alone, move it away", size,
+                                           spec_.pack.file_bytes()));
+  } else if (have_sidecar) {
+    // Without its pack the sidecar vouches for nothing.
+    remove_file(context_.os, sidecar_path());
+  }
+  if (have_sidecar && exists(context_.os, pack_path())) return;
+  File pack = File::open_write(context_.os, pack_path());
+  pack.truncate(spec_.pack.file_bytes());
+  pack.sync();
+  sync_dir(context_.os, spec_.folder);
+  write_atomically(context_.os, sidecar_path(), format::sidecar_json(spec_.pack, {}));
+}
+
+bool PackSink::finished(std::uint64_t key, Trust trust) const {
+  if (trust == Trust::nothing || !exists(context_.os, sidecar_path())) return false;
+  const std::vector<std::uint64_t> keys = listed();
+  if (std::find(keys.begin(), keys.end(), key) == keys.end()) return false;
+  if (trust == Trust::record) return true;
+  const std::optional<Manifest> record = records_.find(key);
+  return record && record->files.front().blocks == read_back(key).files.front().blocks;
+}
+
+SectionSet PackSink::missing(const SparseLayer& layer) {
+  SectionSet out{};
+  if (!finished(layer.key, trust_))
+    for (const Section section : sections_) out[static_cast<std::size_t>(section)] = true;
+  return out;
+}
+
+std::uint64_t PackSink::space_needed(const std::vector<const SparseLayer*>& layers) {
+  std::vector<std::uint64_t> keys;
+  std::uint64_t allocated = 0;
+  if (exists(context_.os, sidecar_path())) keys = listed();
+  if (exists(context_.os, pack_path()))
+    allocated = static_cast<std::uint64_t>(status(context_.os, pack_path()).st_blocks) * 512;
+  for (const SparseLayer* layer : layers)
+    if (std::find(keys.begin(), keys.end(), layer->key) == keys.end()) keys.push_back(layer->key);
+  const std::uint64_t final = keys.size() * spec_.pack.experts * spec_.pack.stride;
+  return final > allocated ? final - allocated : 0;
+}
+
+std::unique_ptr<PackLayer> PackSink::open_pack_layer(std::uint64_t layer_key) {
+  std::vector<LockFile> lock;
+  if (!records_.try_lock(layer_key, lock)) return nullptr;
+  if (trust_ == Trust::record && finished(layer_key, Trust::record)) return nullptr;
+  const std::vector<std::uint64_t> keys = listed();
+  if (std::find(keys.begin(), keys.end(), layer_key) != keys.end()) list(layer_key, false);
+  if (records_.find(layer_key)) records_.forget(layer_key);
+  return std::make_unique<PackLayer>(*this, layer_key, File::open_write(context_.os, pack_path()), std::move(lock));
+}
+
+std::unique_ptr<LayerOutput> PackSink::open_layer(const SparseLayer& layer, const SectionSet&) {
+  return open_pack_layer(layer.key);
+}
+
+bool PackSink::seal() {
+  for (const std::uint64_t key : spec_.all_keys) {
+    if (!finished(key, Trust::record)) return false;
+    if (!records_.find(key)) records_.put(key, read_back(key));
+  }
+  return records_.seal(spec_.all_keys);
+}
+
+Manifest PackSink::record_of(std::uint64_t key, std::vector<Xxh3> digests) const {
+  CacheFacts facts;
+  facts.ckpt_id = spec_.pack.ckpt_id;
+  facts.world = spec_.world;
+  facts.rank = spec_.rank;
+  facts.zero_mode = spec_.pack.zero_mode;
+  facts.geometry = spec_.geometry;
+  facts.layers = {key};
+  facts.tier = spec_.pack.tier;
+  FileEntry entry;
+  entry.path = name_of(pack_path());
+  entry.size = spec_.pack.file_bytes();
+  entry.xxh3 = combine(digests);
+  entry.blocks = std::move(digests);
+  return {ManifestKind::pack, version(), std::move(facts), {std::move(entry)}};
+}
+
+Manifest PackSink::read_back(std::uint64_t key) const {
+  const File pack = File::open_read(context_.os, pack_path());
+  std::vector<Xxh3> digests;
+  std::vector<std::uint8_t> buffer;
+  for (std::uint64_t expert = 0; expert < spec_.pack.experts; ++expert) {
+    context_.check_stop();
+    std::uint64_t offset = spec_.pack.row_offset(key, expert);
+    for (const Section section : sections_) {
+      buffer.resize(section_bytes(section, shape_));
+      pack.read(buffer, offset);
+      digests.push_back(Xxh3::of(buffer));
+      offset += buffer.size();
+    }
+  }
+  return record_of(key, std::move(digests));
+}
+
+}  // namespace planesmith

@@ -1,0 +1,84 @@
+// The pack of one tier of one rank (FORMAT.md section 7): filled in place, listed in its sidecar when durable.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "format/pack.h"
+#include "manifest/manifest.h"
+#include "sink/records.h"
+#include "sink/sink.h"
+
+namespace planesmith {
+
+struct PackSinkSpec {
+  std::string folder;
+  format::PackSpec pack;
+  std::uint64_t rank = 0, world = 1;
+  format::Geometry geometry;
+  std::vector<std::uint64_t> all_keys;  // layer keys of the model's sparse layers
+};
+
+class PackSink;
+
+class PackLayer : public LayerOutput {
+ public:
+  PackLayer(PackSink& sink, std::uint64_t key, File pack, std::vector<LockFile> lock);
+  void write(std::uint64_t expert, const ExpertSections& sections) override;
+  void write_section(std::uint64_t expert, format::Section section, ConstBytes bytes, const Xxh3& digest);
+  // Instead of writing a section: shares the blocks of a file that has it. False, and nothing done, where the file
+  // system cannot. `digest` is what the section is known to hold.
+  bool share(std::uint64_t expert, format::Section section, const File& from, std::uint64_t offset, const Xxh3& digest);
+  void commit() override;
+
+ private:
+  struct Place {
+    std::uint64_t offset;  // in the pack
+    Xxh3* digest;
+  };
+  Place place(std::uint64_t expert, format::Section section);
+  PackSink& sink_;
+  const std::uint64_t key_;
+  File pack_;
+  std::vector<LockFile> lock_;
+  std::vector<Xxh3> digests_;  // experts x sections of the slot
+};
+
+class PackSink : public Sink {
+ public:
+  PackSink(const Context& context, PackSinkSpec spec, Trust trust);
+
+  std::string describe() const override { return pack_path(); }
+  std::uint64_t rank() const override { return spec_.rank; }
+  void prepare() override;
+  SectionSet missing(const SparseLayer& layer) override;
+  std::uint64_t space_needed(const std::vector<const SparseLayer*>& layers) override;
+  std::unique_ptr<LayerOutput> open_layer(const SparseLayer& layer, const SectionSet& sections) override;
+  std::unique_ptr<PackLayer> open_pack_layer(std::uint64_t layer_key);  // null as open_layer()
+  bool seal() override;
+
+  const PackSinkSpec& spec() const { return spec_; }
+  const format::RankShape& shape() const { return shape_; }
+
+ private:
+  friend class PackLayer;
+  std::string pack_path() const { return stem_ + ".pack"; }
+  std::string sidecar_path() const { return stem_ + ".json"; }
+  File engine_lock() const;                          // waits for the lock of FORMAT.md section 7
+  std::vector<std::uint64_t> listed() const;         // the sidecar's layers; Errors: not this pack's sidecar
+  void list(std::uint64_t key, bool present) const;  // read-modify-write under the lock
+  bool finished(std::uint64_t key, Trust trust) const;
+  Manifest record_of(std::uint64_t key, std::vector<Xxh3> digests) const;
+  Manifest read_back(std::uint64_t key) const;       // of a layer that another program wrote
+
+  const Context& context_;
+  const PackSinkSpec spec_;
+  const Trust trust_;
+  const format::RankShape shape_;
+  const std::vector<format::Section> sections_;
+  const std::string stem_;  // path without suffix
+  const Records records_;
+};
+
+}  // namespace planesmith

@@ -1,0 +1,22 @@
+// The planes cache of one rank (FORMAT.md section 6): <root>/v2/<key>/tp<W>-rank<r>/.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "format/planescache.h"
+#include "sink/sink.h"
+
+namespace planesmith {
+
+struct PlanesCacheSpec {
+  std::string root;
+  format::CacheMeta meta;
+  format::Fp4Tier fp4 = format::Fp4Tier::nibble;
+  format::Geometry geometry;
+  std::vector<std::uint64_t> all_layers;  // indices of the model's sparse layers, sorted
+};
+
+std::unique_ptr<Sink> make_planescache_sink(const Context& context, PlanesCacheSpec spec, Trust trust);
+
+}  // namespace planesmith
