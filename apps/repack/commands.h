@@ -1,0 +1,11 @@
+// The subcommands of repack-experts; each file here adds its own.
+#pragma once
+
+#include "common/subcommands.h"
+
+namespace planesmith {
+
+void add_build(Subcommands& commands);
+void add_gate(Subcommands& commands);
+
+}  // namespace planesmith
