@@ -6,6 +6,7 @@ int main(int argc, char** argv) {
   Subcommands commands("Identify checkpoints, and prove caches and packs right before they are served",
                        "verify-ckpt-id");
   add_id(commands);
+  add_manifest(commands);
   add_check(commands);
   add_list(commands);
   return commands.parse_and_run(argc, argv);

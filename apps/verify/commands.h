@@ -6,6 +6,7 @@
 namespace planesmith {
 
 void add_id(Subcommands& commands);
+void add_manifest(Subcommands& commands);  // manifest, verify
 void add_check(Subcommands& commands);
 void add_list(Subcommands& commands);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace planesmith {
 
 Error::Error(ErrorCode code, std::string path, std::string reason)
@@ -79,6 +81,17 @@ std::string printable(std::string_view text) {
     text.remove_prefix(std::max<std::size_t>(n, 1));
   }
   return out;
+}
+
+std::string shell_quoted(std::string_view text) {
+  const auto plain = [](unsigned char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+           std::string_view("-_./:,@%+=").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return std::string(text);
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
 }
 
 }  // namespace planesmith

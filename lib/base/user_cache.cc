@@ -49,4 +49,11 @@ void forget(Os& os, std::string_view group, std::string_view key) {
   if (const std::string path = file_for(group, key); !path.empty()) os.unlink(path.c_str());
 }
 
+Json file_stamp(const struct stat& status) {
+  return {{"size", status.st_size},
+          {"mtime", {status.st_mtim.tv_sec, status.st_mtim.tv_nsec}},
+          {"ctime", {status.st_ctim.tv_sec, status.st_ctim.tv_nsec}},
+          {"inode", status.st_ino}};
+}
+
 }  // namespace planesmith

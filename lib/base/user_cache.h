@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "base/os.h"
 
 namespace planesmith {
 
@@ -16,5 +17,8 @@ std::string user_cache_folder();
 Json recall(Os& os, std::string_view group, std::string_view key);
 void remember(Os& os, std::string_view group, std::string_view key, const Json& value);
 void forget(Os& os, std::string_view group, std::string_view key);
+
+// What tells that a file was not changed since: size, both times, inode.
+Json file_stamp(const struct stat& status);
 
 }  // namespace planesmith

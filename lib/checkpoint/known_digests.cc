@@ -16,13 +16,6 @@ bool is_sha256(std::string_view text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-Json stamp(const struct stat& status) {
-  return {{"size", status.st_size},
-          {"mtime", {status.st_mtim.tv_sec, status.st_mtim.tv_nsec}},
-          {"ctime", {status.st_ctim.tv_sec, status.st_ctim.tv_nsec}},
-          {"inode", status.st_ino}};
-}
-
 std::string from_blob_name(const std::string& path) {
   const std::string real = real_path(path), blob = name_of(real);
   return is_sha256(blob) && name_of(parent_of(real)) == "blobs" ? blob : "";
@@ -56,7 +49,7 @@ std::string from_download_metadata(Os& os, const std::string& folder, const std:
 
 std::string from_user_cache(Os& os, const std::string& path, const struct stat& status) {
   const Json found = recall(os, kGroup, real_path(path));
-  if (!found.is_object() || found.value("file", Json()) != stamp(status)) return "";
+  if (!found.is_object() || found.value("file", Json()) != file_stamp(status)) return "";
   const Json digest = found.value("sha256", Json());
   return digest.is_string() && is_sha256(digest.get<std::string>()) ? digest.get<std::string>() : "";
 }
@@ -73,7 +66,7 @@ std::string known_digest(Os& os, const std::string& folder, const std::string& n
 }
 
 void remember_digest(Os& os, const std::string& path, const struct stat& status, const std::string& sha256) {
-  remember(os, kGroup, real_path(path), {{"file", stamp(status)}, {"sha256", sha256}});
+  remember(os, kGroup, real_path(path), {{"file", file_stamp(status)}, {"sha256", sha256}});
 }
 
 }  // namespace planesmith

@@ -24,23 +24,30 @@ struct Unit {
   std::uint64_t begin, end;
 };
 
-std::uint64_t end_of(const BlockRange& range) { return range.offset + range.size; }
+std::uint64_t end_of(const BlockRange& range) {
+  return range.offset + range.size;
+}
 
-bool is_whole(const FileToDigest& file) { return file.sha256 || file.git_sha1; }
+bool is_whole(const FileToDigest& file) {
+  return file.sha256 || file.git_sha1;
+}
 
-// Units of one file that can be cut. The gap behind a block goes with it, unless it is long: then it is a unit, looked
-// at whichever blocks are wanted.
+// Units of one file that can be cut. The gap behind a block goes with it, unless it is long: then it is a
+// unit, looked at whichever blocks are wanted.
 void cut(std::vector<Unit>& units, std::size_t number, const FileToDigest& file) {
   const auto next_begin = [&](std::size_t block) {
     return block < file.ranges.size() ? file.ranges[block].offset : file.size;
   };
-  const auto gap_after = [&](std::size_t block) { return next_begin(block + 1) - end_of(file.ranges[block]); };
+  const auto gap_after = [&](std::size_t block) {
+    return next_begin(block + 1) - end_of(file.ranges[block]);
+  };
   for (const auto& [first, last] : file.runs) {
     std::size_t begin = first;
     for (std::size_t block = first; block < last; ++block) {
       const std::uint64_t end = end_of(file.ranges[block]), gap = gap_after(block);
       if (gap <= kUnit && block + 1 < last && end - file.ranges[begin].offset < kUnit) continue;
-      units.push_back({number, begin, block + 1, file.ranges[begin].offset, gap <= kUnit && file.zero_gaps ? end + gap : end});
+      units.push_back({number, begin, block + 1, file.ranges[begin].offset,
+                       gap <= kUnit && file.zero_gaps ? end + gap : end});
       begin = block + 1;
     }
   }
@@ -107,9 +114,9 @@ class UnitHasher {
 // Where a gap's data begin: holes that the file system knows need not be read.
 std::uint64_t skip_hole(const Context& context, const File& file, std::uint64_t begin, std::uint64_t end) {
   const off_t data = context.os.lseek(file.fd(), static_cast<off_t>(begin), SEEK_DATA);
-  const std::uint64_t next = data >= 0         ? std::clamp(static_cast<std::uint64_t>(data), begin, end)
-                             : errno == ENXIO  ? end
-                                               : begin;  // it cannot tell
+  const std::uint64_t next = data >= 0        ? std::clamp(static_cast<std::uint64_t>(data), begin, end)
+                             : errno == ENXIO ? end
+                                              : begin;  // it cannot tell
   context.progress.advance(next - begin);
   return next;
 }
@@ -119,7 +126,8 @@ Digested digest(const Context& context, const FileToDigest& todo, const Unit& un
   try {
     const File file = File::open_read(context.os, todo.path);
     if (const std::uint64_t size = file.size(); size != todo.size)
-      throw Error(todo.path, fmt::format("has {} bytes, had {} a moment ago; somebody is writing it", size, todo.size));
+      throw Error(todo.path,
+                  fmt::format("has {} bytes, had {} a moment ago; somebody is writing it", size, todo.size));
     const bool gap = !is_whole(todo) && unit.first == unit.last;
     const std::uint64_t begin = gap ? skip_hole(context, file, unit.begin, unit.end) : unit.begin;
     UnitHasher hasher(todo, unit, begin, out);

@@ -17,13 +17,14 @@
 namespace planesmith {
 
 struct FileToDigest {
-  std::string path;                 // to open
-  std::uint64_t size = 0;           // what it must have
-  std::vector<BlockRange> ranges{}; // blocks for XXH3, ascending and apart; empty: no XXH3
-  std::vector<std::pair<std::size_t, std::size_t>> runs{};  // blocks [first, second) that are wanted, ascending
-  bool zero_gaps = false;           // bytes between the blocks must be zero
-  // Digests of the whole file. They need all of it in one pass, front to back: the file is one piece of work then,
-  // whatever the runs say.
+  std::string path;                  // to open
+  std::uint64_t size = 0;            // what it must have
+  std::vector<BlockRange> ranges{};  // blocks for XXH3, ascending and apart; empty: no XXH3
+  std::vector<std::pair<std::size_t, std::size_t>>
+      runs{};              // blocks [first, second) that are wanted, ascending
+  bool zero_gaps = false;  // bytes between the blocks must be zero
+  // Digests of the whole file. They need all of it in one pass, front to back: the file is one piece of work
+  // then, whatever the runs say.
   bool sha256 = false, git_sha1 = false;
 };
 
@@ -31,10 +32,10 @@ struct FileToDigest {
 struct Digested {
   std::size_t file = 0;
   std::size_t first_block = 0;
-  std::vector<Xxh3> blocks{};                       // of blocks first_block, ...
-  std::optional<std::uint64_t> nonzero_gap{};       // first byte between blocks that should be zero and is not
-  std::string sha256{}, git_sha1{};                 // hex, where wanted
-  std::optional<Error> failure{};                   // it could not be read; the rest is empty then
+  std::vector<Xxh3> blocks{};                  // of blocks first_block, ...
+  std::optional<std::uint64_t> nonzero_gap{};  // first byte between blocks that should be zero and is not
+  std::string sha256{}, git_sha1{};            // hex, where wanted
+  std::optional<Error> failure{};              // it could not be read; the rest is empty then
 };
 
 // Runs a progress stage of that name. `take` is called for one piece at a time, from any thread.

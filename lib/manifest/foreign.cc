@@ -17,9 +17,10 @@ bool is_hex(std::string_view text, std::size_t digits) {
 }
 
 void sort_by_path(std::vector<FileEntry>& files, const std::string& path) {
-  std::sort(files.begin(), files.end(), [](const FileEntry& a, const FileEntry& b) { return a.path < b.path; });
-  const auto twice = std::adjacent_find(files.begin(), files.end(),
-                                        [](const FileEntry& a, const FileEntry& b) { return a.path == b.path; });
+  std::sort(files.begin(), files.end(),
+            [](const FileEntry& a, const FileEntry& b) { return a.path < b.path; });
+  const auto twice = std::adjacent_find(
+      files.begin(), files.end(), [](const FileEntry& a, const FileEntry& b) { return a.path == b.path; });
   if (twice != files.end()) throw Error(path, fmt::format("lists '{}' twice", twice->path));
 }
 
@@ -33,10 +34,17 @@ std::optional<std::string> unescaped(std::string_view name) {
     }
     if (++i == name.size()) return std::nullopt;
     switch (name[i]) {
-      case 'n': out += '\n'; break;
-      case 'r': out += '\r'; break;
-      case '\\': out += '\\'; break;
-      default: return std::nullopt;
+      case 'n':
+        out += '\n';
+        break;
+      case 'r':
+        out += '\r';
+        break;
+      case '\\':
+        out += '\\';
+        break;
+      default:
+        return std::nullopt;
     }
   }
   return out;
@@ -59,7 +67,8 @@ std::optional<FileEntry> parse_sum_line(std::string_view line) {
     digest = line.substr(0, 64);
     name = line.substr(66);
   }
-  std::transform(digest.begin(), digest.end(), digest.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(digest.begin(), digest.end(), digest.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   if (!is_hex(digest, 64)) return std::nullopt;
   const std::optional<std::string> plain = escaped ? unescaped(name) : std::string(name);
   if (!plain) return std::nullopt;
@@ -80,12 +89,15 @@ Manifest parse_sums(std::string_view text, const std::string& path) {
     if (line.empty() || line.starts_with('#')) continue;
     const std::optional<FileEntry> entry = parse_sum_line(line);
     if (!entry)
-      throw Error(path, fmt::format("line {} is not what sha256sum writes, and the file is no manifest and no listing "
-                                    "in JSON either",
-                                    number));
+      throw Error(
+          path,
+          fmt::format("line {} is not what sha256sum writes, and the file is no manifest and no listing "
+                      "in JSON either",
+                      number));
     if (!is_inner_path(entry->path))
-      throw Error(path, fmt::format("line {}: '{}' is not a path below a folder; make the list with relative paths",
-                                    number, entry->path));
+      throw Error(path,
+                  fmt::format("line {}: '{}' is not a path below a folder; make the list with relative paths",
+                              number, entry->path));
     manifest.files.push_back(*entry);
   }
   if (manifest.files.empty()) throw Error(path, "lists no files");

@@ -16,8 +16,9 @@ inline constexpr std::uint64_t kUnknownSize = ~std::uint64_t{0};
 // Errors: none of these; paths that leave the folder.
 Manifest read_any_manifest(std::string_view text, const std::string& path);
 
-// The files of a listing as the Hugging Face hub's API gives it ("/api/models/<repo>/tree/<revision>?recursive=true"),
-// saved as JSON: lfs.oid is the SHA-256, oid alone the git blob's SHA-1. Sorted by path.
+// The files of a listing as the Hugging Face hub's API gives it
+// ("/api/models/<repo>/tree/<revision>?recursive=true"), saved as JSON: lfs.oid is the SHA-256, oid alone the
+// git blob's SHA-1. Sorted by path.
 std::vector<FileEntry> parse_hf_tree(std::string_view text, const std::string& path);
 
 }  // namespace planesmith

@@ -14,7 +14,8 @@
 namespace planesmith {
 namespace {
 
-// `path` relative to `folder`, "." for the folder itself; empty where it is not in there. Both are real paths.
+// `path` relative to `folder`, "." for the folder itself; empty where it is not in there. Both are real
+// paths.
 std::string inside(const std::string& path, const std::string& folder) {
   if (path == folder) return ".";
   const std::string prefix = folder == "/" ? folder : folder + "/";
@@ -22,8 +23,11 @@ std::string inside(const std::string& path, const std::string& folder) {
 }
 
 bool same_state(const struct stat& a, const struct stat& b) {
-  const auto same = [](const timespec& s, const timespec& t) { return s.tv_sec == t.tv_sec && s.tv_nsec == t.tv_nsec; };
-  return a.st_ino == b.st_ino && a.st_size == b.st_size && same(a.st_mtim, b.st_mtim) && same(a.st_ctim, b.st_ctim);
+  const auto same = [](const timespec& s, const timespec& t) {
+    return s.tv_sec == t.tv_sec && s.tv_nsec == t.tv_nsec;
+  };
+  return a.st_ino == b.st_ino && a.st_size == b.st_size && same(a.st_mtim, b.st_mtim) &&
+         same(a.st_ctim, b.st_ctim);
 }
 
 FileEntry entry_of(const TreeItem& item, const std::string& root) {
@@ -43,14 +47,14 @@ FileEntry entry_of(const TreeItem& item, const std::string& root) {
 
 }  // namespace
 
-TreeManifest make_manifest(const Context& context, const std::vector<std::string>& paths, const std::string& out,
-                           Hashes hashes) {
+TreeManifest make_manifest(const Context& context, const std::vector<std::string>& paths,
+                           const std::string& out, Hashes hashes) {
   const std::string own_folder = real_path(parent_of(out)), own = join(own_folder, name_of(out));
   std::string root = own_folder;
   std::vector<std::string> real;
   for (const std::string& path : paths) real.push_back(real_path(path));
-  const bool elsewhere =
-      std::any_of(real.begin(), real.end(), [&](const std::string& path) { return inside(path, root).empty(); });
+  const bool elsewhere = std::any_of(real.begin(), real.end(),
+                                     [&](const std::string& path) { return inside(path, root).empty(); });
   if (elsewhere) root = parent_of(real[0]);
 
   TreeManifest result;
@@ -61,10 +65,12 @@ TreeManifest make_manifest(const Context& context, const std::vector<std::string
   for (const std::string& path : real) {
     const std::string start = inside(path, root);
     if (start.empty())
-      throw Error(ErrorCode::usage, path,
-                  fmt::format("is not below {}, which the other paths are relative to; put the manifest (--out) into a "
-                              "folder above all of them, or make several",
-                              root));
+      throw Error(
+          ErrorCode::usage, path,
+          fmt::format(
+              "is not below {}, which the other paths are relative to; put the manifest (--out) into a "
+              "folder above all of them, or make several",
+              root));
     manifest.covers.push_back(start);
     for (TreeItem& item : walk(context, root, start))
       if (const std::string full = join(root, item.path); full != own && full != own + ".tmp")
@@ -96,7 +102,8 @@ TreeManifest make_manifest(const Context& context, const std::vector<std::string
   for (FileEntry& entry : manifest.files) {
     if (!entry.link_target && hashes.xxh3) entry.xxh3 = combine(entry.blocks);
     if (!same_state(look_at(context.os, root, entry.path).status, items.at(entry.path).status))
-      throw Error(join(root, entry.path), "changed while it was read; let whoever writes it finish, then run this again");
+      throw Error(join(root, entry.path),
+                  "changed while it was read; let whoever writes it finish, then run this again");
   }
   return result;
 }

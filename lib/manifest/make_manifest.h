@@ -18,11 +18,11 @@ struct TreeManifest {
   std::string root;  // the folder that its paths are relative to, if not the manifest's own; else empty
 };
 
-// Everything at and below `paths`, for a manifest that will be written to `out` (which is left out where it lies in
-// there). Paths are relative to out's folder; where that is not above all of `paths`, to the folder that holds them.
-// Errors: usage where no one folder holds the paths; names that are not UTF-8; devices, FIFOs, sockets; files that
-// cannot be read or change meanwhile.
-TreeManifest make_manifest(const Context& context, const std::vector<std::string>& paths, const std::string& out,
-                           Hashes hashes);
+// Everything at and below `paths`, for a manifest that will be written to `out` (which is left out where it
+// lies in there). Paths are relative to out's folder; where that is not above all of `paths`, to the folder
+// that holds them. Errors: usage where no one folder holds the paths; names that are not UTF-8; devices,
+// FIFOs, sockets; files that cannot be read or change meanwhile.
+TreeManifest make_manifest(const Context& context, const std::vector<std::string>& paths,
+                           const std::string& out, Hashes hashes);
 
 }  // namespace planesmith

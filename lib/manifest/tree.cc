@@ -52,7 +52,9 @@ TreeItem look_at(Os& os, const std::string& root, const std::string& path) {
 
 std::vector<TreeItem> walk(const Context& context, const std::string& root, const std::string& start) {
   std::vector<TreeItem> found;
-  std::vector<std::string> open = {start};
+  std::vector<std::string> open;
+  if (start == "." || look_at(context.os, root, start).kind != TreeItem::Kind::behind_link)
+    open.push_back(start);
   while (!open.empty()) {
     context.check_stop();
     const std::string path = std::move(open.back());

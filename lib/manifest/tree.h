@@ -19,8 +19,8 @@ struct TreeItem {
 // One path below the root. A link in place of a folder on the way to it is not followed: behind_link.
 TreeItem look_at(Os& os, const std::string& root, const std::string& path);
 
-// Files, links and others (never folders) at or below `start`, "." for the root itself; sorted by path. What the
-// Hugging Face tools note for themselves in .cache/huggingface of the root is left out.
+// Files, links and others (never folders) at or below `start`, "." for the root itself; sorted by path. What
+// the Hugging Face tools note for themselves in .cache/huggingface of the root is left out.
 std::vector<TreeItem> walk(const Context& context, const std::string& root, const std::string& start);
 
 }  // namespace planesmith

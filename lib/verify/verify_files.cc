@@ -1,0 +1,343 @@
+#include "verify/verify_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "manifest/digest_files.h"
+#include "manifest/foreign.h"
+#include "manifest/tree.h"
+#include "verify/other_identity.h"
+#include "verify/verify_record.h"
+
+namespace planesmith {
+namespace {
+
+using Kind = Difference::Kind;
+
+constexpr std::uint64_t kMaxDerived = 16 << 20;
+
+// A file that is there with the right size, and what its content is held against.
+struct Candidate {
+  const FileEntry* entry = nullptr;
+  struct stat status {};
+  bool xxh3 = false, sha256 = false, git_sha1 = false;
+  std::size_t blocks = 1;              // units in which it can be found good
+  std::vector<std::size_t> bad{};      // blocks
+  std::vector<std::string> trouble{};  // other differences, in words
+  std::optional<std::string> unreadable{};
+};
+
+class Verifier {
+ public:
+  Verifier(const Context& context, const Manifest& manifest, std::string_view text,
+           const VerifyOptions& options)
+      : context_(context),
+        manifest_(manifest),
+        options_(options),
+        record_(context, options.root,
+                fmt::format("{}\n{}\n{}", real_path(options.root),
+                            options.hashes ? 1 + options.hashes->xxh3 + 2 * options.hashes->sha256 : 0,
+                            sha256_hex(text))) {}
+
+  Verification run() {
+    for (const FileEntry& entry : manifest_.files) look(entry);
+    for (const DerivedFile& derived : derived_files(manifest_)) check_derived(derived);
+    if (!options_.allow_extra) find_extras();
+    if (!options_.quick) check_contents();
+    std::stable_sort(result_.differences.begin(), result_.differences.end(),
+                     [](const Difference& a, const Difference& b) { return a.path < b.path; });
+    return std::move(result_);
+  }
+
+ private:
+  void differs(Kind kind, const std::string& path, std::string what) {
+    result_.differences.push_back({kind, path, std::move(what)});
+  }
+
+  // Presence, kind and size; what passes is a candidate.
+  void look(const FileEntry& entry) {
+    ++result_.files;
+    const TreeItem item = look_at(context_.os, options_.root, entry.path);
+    using enum TreeItem::Kind;
+    const char* const expected = entry.link_target ? "a link" : "a file";
+    if (item.kind == missing)
+      return differs(Kind::missing, entry.path, fmt::format("{} was expected", expected));
+    if (item.kind == behind_link)
+      return differs(Kind::link, entry.path,
+                     fmt::format("lies behind the link {}, which is not followed", item.link_target));
+    if (item.kind == link && entry.link_target) {
+      if (item.link_target != *entry.link_target)
+        differs(Kind::link, entry.path,
+                fmt::format("leads to {}, {} was expected", item.link_target, *entry.link_target));
+      return;
+    }
+    if (item.kind == link)
+      return differs(Kind::link, entry.path,
+                     fmt::format("is a link to {}, a file was expected", item.link_target));
+    if (item.kind != file || entry.link_target)
+      return differs(Kind::kind, entry.path,
+                     fmt::format("is {}, {} was expected",
+                                 item.kind == file     ? "a file"
+                                 : item.kind == folder ? "a folder"
+                                                       : "a device, FIFO or socket",
+                                 expected));
+    const auto size = static_cast<std::uint64_t>(item.status.st_size);
+    if (entry.size != kUnknownSize && size != entry.size)
+      return differs(Kind::size, entry.path, fmt::format("has {} bytes, {} were expected", size, entry.size));
+    if (!options_.quick) add_candidate(entry, item.status);
+  }
+
+  void add_candidate(const FileEntry& entry, const struct stat& status) {
+    Candidate candidate{.entry = &entry, .status = status};
+    const bool has_xxh3 = entry.xxh3.has_value(), has_sha256 = !entry.sha256.empty();
+    if (options_.hashes) {
+      candidate.xxh3 = options_.hashes->xxh3;
+      candidate.sha256 = options_.hashes->sha256;
+      if ((candidate.xxh3 && !has_xxh3) || (candidate.sha256 && !has_sha256))
+        throw Error(ErrorCode::usage, entry.path,
+                    fmt::format("the manifest has no {} of it; choose another --hash",
+                                candidate.xxh3 && !has_xxh3 ? "XXH3" : "SHA-256"));
+    } else {
+      candidate.xxh3 = has_xxh3;
+      candidate.sha256 = !has_xxh3 && has_sha256;
+      candidate.git_sha1 = !has_xxh3 && !has_sha256 && !entry.git_sha1.empty();
+    }
+    if (candidate.xxh3 || candidate.sha256 || candidate.git_sha1)
+      candidates_.push_back(std::move(candidate));
+    else
+      result_.notes.push_back(
+          fmt::format("{}: no digest is recorded; only its size was compared", entry.path));
+  }
+
+  void check_derived(const DerivedFile& derived) {
+    ++result_.files;
+    const std::string full = join(options_.root, derived.path);
+    const TreeItem item = look_at(context_.os, options_.root, derived.path);
+    if (item.kind == TreeItem::Kind::missing)
+      return differs(Kind::missing, derived.path, "a file was expected");
+    if (item.kind != TreeItem::Kind::file) return differs(Kind::kind, derived.path, "is no file");
+    std::string found;
+    try {
+      found = read_text(context_.os, full, kMaxDerived);
+    } catch (const Error& error) {
+      return differs(Kind::unreadable, derived.path, error.reason());
+    }
+    if (found != derived.content)
+      differs(Kind::content, derived.path,
+              fmt::format("is {}; {} was expected, to the last byte", found, derived.content));
+  }
+
+  void find_extras() {
+    std::vector<std::string> covers = manifest_.covers;
+    if (manifest_.kind == ManifestKind::planescache) covers = {"."};
+    if (covers.empty()) return;
+    std::set<std::string> known = {name_of(options_.manifest_path)};
+    if (manifest_.kind == ManifestKind::planescache) known.insert("manifest.json");
+    for (const FileEntry& entry : manifest_.files) known.insert(entry.path);
+    for (const DerivedFile& derived : derived_files(manifest_)) known.insert(derived.path);
+    const std::string real_root = real_path(options_.root);
+    const std::string own = options_.manifest_path.empty() ? "" : real_path(options_.manifest_path);
+    for (const std::string& cover : covers)
+      for (const TreeItem& item : walk(context_, options_.root, cover))
+        if (known.insert(item.path).second && join(real_root, item.path) != own)
+          differs(Kind::extra, item.path, "is not in the manifest");
+  }
+
+  void check_contents() {
+    std::vector<FileToDigest> todo;
+    std::vector<std::size_t> number;  // of each: which candidate
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      Candidate& candidate = candidates_[i];
+      FileToDigest file{.path = join(options_.root, candidate.entry->path),
+                        .size = static_cast<std::uint64_t>(candidate.status.st_size),
+                        .sha256 = candidate.sha256,
+                        .git_sha1 = candidate.git_sha1};
+      if (candidate.xxh3) {
+        file.ranges = block_ranges(manifest_, *candidate.entry);
+        file.zero_gaps = manifest_.kind == ManifestKind::pack;
+        candidate.blocks = file.ranges.size();
+      }
+      file.runs = still_to_do(candidate, file);
+      if (file.runs.empty() && !file.zero_gaps) continue;
+      todo.push_back(std::move(file));
+      number.push_back(i);
+    }
+    try {
+      digest_files(context_, "verifying", todo,
+                   [&](const Digested& done) { judge(candidates_[number[done.file]], done); });
+    } catch (...) {
+      record_.save();
+      throw;
+    }
+    record_.drop();
+    for (const Candidate& candidate : candidates_) conclude(candidate);
+  }
+
+  // The blocks that an interrupted run did not find good. A digest of the whole file is all or nothing.
+  VerifyRecord::Runs still_to_do(const Candidate& candidate, const FileToDigest& file) {
+    VerifyRecord::Runs runs;
+    std::uint64_t left = file.size;
+    std::size_t at = 0;
+    for (const auto& [first, last] : record_.good(candidate.entry->path, candidate.status)) {
+      if (first < at || last <= first || last > candidate.blocks) break;  // not written by us
+      if (at < first) runs.emplace_back(at, first);
+      at = last;
+      if (candidate.xxh3 && !candidate.sha256)
+        for (std::size_t block = first; block < last; ++block) left -= file.ranges[block].size;
+    }
+    if (at < candidate.blocks) runs.emplace_back(at, candidate.blocks);
+    if (candidate.blocks != 0 && runs.empty()) left = 0;
+    if ((candidate.sha256 || candidate.git_sha1) && !runs.empty()) {
+      runs = {{0, candidate.blocks}};
+      left = file.size;
+    }
+    result_.bytes += left;
+    result_.bytes_before += file.size - left;
+    return runs;
+  }
+
+  void judge(Candidate& candidate, const Digested& done) {
+    const FileEntry& entry = *candidate.entry;
+    if (done.failure) {
+      candidate.unreadable = done.failure->offset() ? fmt::format("at byte {}: {}", *done.failure->offset(),
+                                                                  done.failure->reason())
+                                                    : done.failure->reason();
+      return;
+    }
+    bool good = true;
+    for (std::size_t i = 0; i < done.blocks.size(); ++i) {
+      if (done.blocks[i] == entry.blocks[done.first_block + i]) continue;
+      candidate.bad.push_back(done.first_block + i);
+      good = false;
+    }
+    const auto wrong = [&](std::string what) {
+      candidate.trouble.push_back(std::move(what));
+      good = false;
+    };
+    if (done.nonzero_gap)
+      wrong(fmt::format("byte {} lies outside the rows that are filled and is not zero", *done.nonzero_gap));
+    if (!done.sha256.empty() && done.sha256 != entry.sha256)
+      wrong(fmt::format("SHA-256 is {}, {} was expected", done.sha256, entry.sha256));
+    if (!done.git_sha1.empty() && done.git_sha1 != entry.git_sha1)
+      wrong(fmt::format("git's SHA-1 is {}, {} was expected", done.git_sha1, entry.git_sha1));
+    if (!good) return;
+    const bool whole = candidate.sha256 || candidate.git_sha1;
+    if (whole)
+      record_.add(entry.path, candidate.status, 0, candidate.blocks);
+    else if (!done.blocks.empty())
+      record_.add(entry.path, candidate.status, done.first_block, done.first_block + done.blocks.size());
+  }
+
+  void conclude(const Candidate& candidate) {
+    const FileEntry& entry = *candidate.entry;
+    if (candidate.unreadable) differs(Kind::unreadable, entry.path, *candidate.unreadable);
+    if (candidate.bad.empty() && candidate.trouble.empty()) return;
+    Difference difference{Kind::content, entry.path, "", candidate.bad};
+    std::sort(difference.blocks.begin(), difference.blocks.end());
+    std::vector<std::string> parts = describe_blocks(entry, difference.blocks);
+    parts.insert(parts.end(), candidate.trouble.begin(), candidate.trouble.end());
+    difference.what = fmt::format("{}", fmt::join(parts, "; "));
+    result_.differences.push_back(std::move(difference));
+  }
+
+  // "expert 3 to expert 7 (bytes 6144-16383) differ"
+  std::vector<std::string> describe_blocks(const FileEntry& entry,
+                                           const std::vector<std::size_t>& bad) const {
+    constexpr std::size_t kMost = 10;
+    std::vector<std::string> out;
+    if (bad.empty()) return out;
+    if (bad.size() == entry.blocks.size() && bad.size() > 1)
+      return {fmt::format("all {} blocks differ", bad.size())};
+    const std::vector<BlockRange> ranges = block_ranges(manifest_, entry);
+    std::size_t told = 0;
+    for (std::size_t i = 0; i < bad.size() && out.size() < kMost;) {
+      std::size_t end = i + 1;
+      while (end < bad.size() && bad[end] == bad[end - 1] + 1) ++end;
+      const BlockRange &first = ranges[bad[i]], &last = ranges[bad[end - 1]];
+      std::string blocks = block_name(manifest_, entry, bad[i]);
+      if (end - i > 1) blocks += " to " + block_name(manifest_, entry, bad[end - 1]);
+      out.push_back(fmt::format("{} (bytes {}-{}) {}", blocks, first.offset, last.offset + last.size - 1,
+                                end - i > 1 ? "differ" : "differs"));
+      told += end - i;
+      i = end;
+    }
+    if (told < bad.size()) out.push_back(fmt::format("and {} blocks more", bad.size() - told));
+    return out;
+  }
+
+  const Context& context_;
+  const Manifest& manifest_;
+  const VerifyOptions& options_;
+  VerifyRecord record_;
+  std::vector<Candidate> candidates_;
+  Verification result_;
+};
+
+}  // namespace
+
+std::string_view name(Difference::Kind kind) {
+  switch (kind) {
+    case Kind::missing:
+      return "missing";
+    case Kind::extra:
+      return "extra";
+    case Kind::kind:
+      return "kind";
+    case Kind::link:
+      return "link";
+    case Kind::size:
+      return "size";
+    case Kind::content:
+      return "content";
+    case Kind::unreadable:
+      return "unreadable";
+    case Kind::identity:
+      return "identity";
+    case Kind::listing:
+      return "listing";
+  }
+  return "";
+}
+
+Verification verify_files(const Context& context, const Manifest& manifest, std::string_view manifest_text,
+                          const VerifyOptions& options) {
+  if (!S_ISDIR(status(context.os, options.root).st_mode)) throw Error(options.root, "is not a folder");
+  const std::optional<std::string> other = other_identity(context.os, manifest, options.root);
+  if (!other) return Verifier(context, manifest, manifest_text, options).run();
+  const Manifest local = under_identity(manifest, *other);
+  Verification result = Verifier(context, local, manifest_text, options).run();
+  result.found_identity = *other;
+  result.differences.insert(
+      result.differences.begin(),
+      {Kind::identity, derived_files(local).at(0).path,
+       fmt::format("is of identity '{}', the manifest of '{}'", *other, manifest.facts->ckpt_id)});
+  return result;
+}
+
+void fit_to_root(Os& os, Manifest& manifest, const std::string& root) {
+  if (manifest.kind != ManifestKind::tree || manifest.files.empty()) return;
+  const std::string& first = manifest.files[0].path;
+  const std::string top = first.substr(0, first.find('/')), prefix = top + "/";
+  const bool all = std::all_of(manifest.files.begin(), manifest.files.end(),
+                               [&](const FileEntry& file) { return file.path.starts_with(prefix); });
+  if (!all || look_at(os, root, top).kind != TreeItem::Kind::missing) return;
+  const bool fits = std::any_of(manifest.files.begin(), manifest.files.end(), [&](const FileEntry& file) {
+    return look_at(os, root, file.path.substr(prefix.size())).kind != TreeItem::Kind::missing;
+  });
+  if (!fits) return;
+  for (FileEntry& file : manifest.files) file.path.erase(0, prefix.size());
+  std::vector<std::string> covers;
+  for (const std::string& cover : manifest.covers) {
+    if (cover == "." || cover == top)
+      covers.push_back(".");
+    else if (cover.starts_with(prefix))
+      covers.push_back(cover.substr(prefix.size()));
+  }
+  manifest.covers = covers;
+}
+
+}  // namespace planesmith
