@@ -267,7 +267,6 @@ class Finder {
 
     auto layer = model_.layers.begin();
     for_each_projection([&](const Found& found, const Slots& slots) {
-      if (at(slots, Role::weight) == nullptr) return;  // an input scale alone
       while (layer->index != found.layer) ++layer;
       ExpertTensors& tensors = layer->experts[found.expert][static_cast<std::size_t>(found.projection)];
       const bool nvfp4 = model_.family == Family::nvfp4;
@@ -289,9 +288,6 @@ class Finder {
     const std::uint64_t cols = projection == Projection::w2 ? g.intermediate : g.hidden;
     const auto parts = [](std::uint64_t n, std::uint64_t size) { return (n + size - 1) / size; };
     const bool packed = model_.family != Family::fp8;
-    if (packed != is_packed(*tensors.weight))
-      throw refuse(*tensors.weight, fmt::format("has dtype {}, which {} weights do not have",
-                                                dtype_text(*tensors.weight), name(model_.family)));
     check_shape(*tensors.weight, {rows, packed ? parts(cols, 2) : cols});
 
     const Tensor& scale = *tensors.scale;

@@ -55,6 +55,13 @@ bool has_one(const Parts& parts, Test test) {
   return std::any_of(parts.begin(), parts.end(), test);
 }
 
+bool is_router(const Parts& parts) {
+  for (std::size_t i = 1; i < parts.size(); ++i)
+    if (parts[i] == "router" || (parts[i] == "gate" && (parts[i - 1] == "ffn" || parts[i - 1] == "mlp")))
+      return true;
+  return false;
+}
+
 // The first row that fits: a norm inside the attention is attention.
 std::string_view kind_of(const Parts& parts) {
   if (has(parts,
@@ -62,7 +69,7 @@ std::string_view kind_of(const Parts& parts) {
     return "vision";
   if (has(parts, {"shared_experts", "shared_expert", "shared_expert_gate"})) return "shared experts";
   if (has(parts, {"attn", "self_attn", "attention", "linear_attn"})) return "attention";
-  if (has(parts, {"gate", "router"})) return "router";
+  if (is_router(parts)) return "router";
   if (has_one(parts, [](std::string_view part) { return part.starts_with("hc_"); }))
     return "hyper-connections";
   if (has_one(parts, [](std::string_view part) { return part.ends_with("norm"); })) return "norms";

@@ -175,6 +175,7 @@ TEST_CASE("what is left alone is counted by kind") {
       {"layers.1.ffn.shared_experts.w1.weight", "shared experts"},
       {"model.layers.1.mlp.shared_expert_gate.weight", "shared experts"},
       {"layers.1.ffn.gate.bias", "router"},
+      {"layers.1.compressor.gate.weight", "other"},
       {"layers.1.ffn.gate.tid2eid", "router"},
       {"layers.0.attn.q_norm.weight", "attention"},
       {"model.layers.0.self_attn.o_proj.weight", "attention"},

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# run.sh SECONDS [TARGET...]: builds the fuzz targets (preset fuzz, clang) and runs each, or those named, for so long,
+# as many at once as there are processors. Seeds are made from tests/golden; what a run finds worth keeping stays in
+# build/fuzz/corpus/TARGET, an input that fails in build/fuzz/failed/TARGET-*. A target is a file tests/fuzz/X_fuzz.cc;
+# its seeds come from the function seeds_X below, if there is one.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+seconds=${1:?usage: run.sh SECONDS [TARGET...]}; shift
+command -v clang++ >/dev/null || { echo "SKIPPED: clang++ is not installed"; exit 77; }
+build=$PWD/build/fuzz golden=$PWD/tests/golden
+[ $# -gt 0 ] || set -- $(cd tests/fuzz && ls -- *_fuzz.cc | sed 's/_fuzz\.cc$//')
+
+# The front of each shard: length and header, no data.
+seeds_safetensors() {
+  local shard n
+  for shard in "$golden"/*/checkpoint/*.safetensors; do
+    n=$(od -An -tu8 -N8 "$shard")
+    head -c $((8 + n)) "$shard" >"$1/$(echo "$shard" | tr / _)"
+  done
+}
+# The number of the golden, config.json, a NUL, the index.
+seeds_checkpoint() {
+  local folder number=0
+  for folder in "$golden"/*/checkpoint; do
+    { printf %d $number; cat "$folder/config.json"; printf '\0'; cat "$folder/model.safetensors.index.json"; } >"$1/$number"
+    number=$((number + 1))
+  done
+}
+seeds_sidecar() {
+  find "$golden" \( -name meta.json -o -path '*/store/*.json' \) -printf '%p\n' |
+    while read -r file; do cp "$file" "$1/$(echo "$file" | tr / _)"; done
+}
+
+cmake --preset fuzz >/dev/null
+cmake --build --preset fuzz --target $(printf '%s-fuzz ' "$@")
+mkdir -p "$build/failed"
+for target; do
+  mkdir -p "$build/seeds/$target" "$build/corpus/$target"
+  if declare -F "seeds_$target" >/dev/null; then "seeds_$target" "$build/seeds/$target"; fi
+done
+
+one() {
+  local log="$3/$1-fuzz.log" status=0
+  "$3/bin/$1-fuzz" -max_total_time="$2" -max_len=65536 -timeout=25 -rss_limit_mb=1024 -print_final_stats=1 \
+    -artifact_prefix="$3/failed/$1-" "$3/corpus/$1" "$3/seeds/$1" >"$log" 2>&1 || status=$?
+  if [ $status = 0 ]; then
+    echo "$1: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") runs, nothing found"
+  else
+    tail -n 40 "$log"; echo "$1: FAILED (exit $status), see $log"
+  fi
+  return $status
+}
+export -f one
+export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} bash -c 'one {} '"$seconds '$build'"
