@@ -53,8 +53,8 @@ std::vector<CacheFolder> matching_folders(const Context& context, const FromCach
                                                 name(request.zero_mode), request.ckpt_id ? " and this identity" : ""));
   if (identities.size() > 1) {
     std::string list;
-    for (const std::string& id : identities) list += "\n  " + id;
-    throw Error(ErrorCode::usage, request.cache_root, "holds several identities; choose one with --ckpt-id:" + list);
+    for (const std::string& id : identities) list += (list.empty() ? "" : ", ") + id;
+    throw Error(ErrorCode::usage, request.cache_root, "holds several identities; choose one with --ckpt-id: " + list);
   }
   return found;
 }
