@@ -113,7 +113,8 @@ TEST_CASE("a forced rebuild over another checkpoint's bytes crashes after each o
   Scratch other;
   copy_tree(bench.checkpoint, other / "checkpoint");
   const Checkpoint theirs_open = Checkpoint::open(hasty_context(), other / "checkpoint");
-  for (const ExpertTensors& tensors : find_experts(theirs_open).layers.front().experts.front()) {
+  const Model model = find_experts(theirs_open);
+  for (const ExpertTensors& tensors : model.layers.front().experts.front()) {
     File file = File::open_write(posix(), theirs_open.shard_path(*tensors.weight));
     std::vector<std::uint8_t> bytes(tensors.weight->size);
     file.read(bytes, tensors.weight->offset);
