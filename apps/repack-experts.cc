@@ -8,5 +8,6 @@ int main(int argc, char** argv) {
                        "repack-experts");
   add_build(commands);
   add_gate(commands);
+  add_analyze(commands);
   return commands.parse_and_run(argc, argv);
 }

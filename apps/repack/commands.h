@@ -5,6 +5,7 @@
 
 namespace planesmith {
 
+void add_analyze(Subcommands& commands);
 void add_build(Subcommands& commands);
 void add_gate(Subcommands& commands);
 

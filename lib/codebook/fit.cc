@@ -262,4 +262,8 @@ double Deviation::relative_rms() const {
   return std::sqrt(ratio(static_cast<double>(squared_error), static_cast<double>(squared_value)));
 }
 
+double Deviation::rms_ratio() const {
+  return ratio(rms_error(), rms_value());
+}
+
 }  // namespace planesmith

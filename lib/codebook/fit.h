@@ -92,6 +92,7 @@ struct Deviation {
   double rms_error() const;  // root of the mean of (new - old)^2
   double rms_value() const;
   double relative_rms() const;  // root of sum (new - old)^2 / sum old^2
+  double rms_ratio() const;  // rms_error() / rms_value(): the same but for rounding; the reference has both
 };
 Deviation deviation(const Counts& counts, const NibbleMap& map);
 

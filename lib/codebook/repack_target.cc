@@ -94,9 +94,11 @@ RepackTarget::RepackTarget(const Context& context, const std::string& source, co
           target_,
           fmt::format("holds another build ({}), or its source has changed since; --force replaces it",
                       compact(there)));
-  } else if (!list_dir(context.os, target_).empty()) {
-    throw Error(target_,
-                "is not empty and holds no build of this program; --force writes into it all the same");
+  } else {
+    for (const std::string& name : list_dir(context.os, target_))
+      if (name != kRecords)  // alone it is where an earlier run was stopped before it had begun
+        throw Error(target_,
+                    "is not empty and holds no build of this program; --force writes into it all the same");
   }
 }
 
@@ -106,7 +108,7 @@ void RepackTarget::open() {
     throw Error(target_, "another run is writing here; wait for it, or stop it and start again");
   if (same_build_) return;
   for (const std::string& name : list_dir(context_.os, records_))
-    if (name != kLock) remove_file(context_.os, join(records_, name));
+    if (name != kLock && name != kBuild) remove_file(context_.os, join(records_, name));
   sync_dir(context_.os, records_);  // no record outlives what it was for
   write_atomically(context_.os, join(records_, kBuild), compact(build_));
   same_build_ = true;

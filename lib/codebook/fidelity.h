@@ -1,0 +1,87 @@
+// How well the experts of a model bear the 2-bit codebook: figures per tensor, per layer and for the model,
+// and a verdict. All figures are in units of e2m1, before the scales.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "checkpoint/model.h"
+#include "codebook/fit.h"
+
+namespace planesmith {
+
+// A codebook on one tensor.
+struct CodebookFit {
+  LevelSet levels = 0;
+  Deviation deviation;
+};
+
+struct TensorFidelity {
+  std::string name;
+  std::uint64_t layer = 0, expert = 0;  // layer index
+  Projection projection = Projection::w1;
+  Counts counts{};  // of nibbles; in requantized families those of zero mode auto
+
+  // Requantized families, which choose the signs of exact zeros: the nibbles under the two modes there are
+  // for a tensor, and whether auto (for one rank alone) is alt.
+  struct ZeroModes {
+    Counts sign{}, alt{};
+    bool automatic_is_alt = false;
+  };
+  std::optional<ZeroModes> zero_modes;
+
+  CodebookFit asymmetric;         // the optimum of 4 levels; every zero goes the same way
+  CodebookFit symmetric;          // the best {-b, -a, a, b}
+  CodebookFit served;             // {-4, -1, 1, 4}, what the engine uses
+  double bias_without_zeros = 0;  // of `symmetric`, if its zeros cancelled out
+
+  bool canonical() const { return symmetric.levels == kCanonicalSet; }
+  double zero_share() const;      // of all elements
+  double positive_zeros() const;  // of the zeros
+};
+// Fills in all that follows from the counts (and zero_modes).
+void judge(TensorFidelity& tensor);
+
+// Means over tensors, each counting once.
+struct FidelitySummary {
+  std::uint64_t tensors = 0, canonical = 0;  // canonical: those whose best symmetric set is {-4, -1, 1, 4}
+  double bias_asymmetric = 0, bias_symmetric = 0, bias_served = 0;              // means of the signed bias
+  double abs_bias_asymmetric = 0, abs_bias_symmetric = 0, abs_bias_served = 0;  // means of |bias|
+  double rms_asymmetric = 0, rms_symmetric = 0, rms_served = 0;                 // means of the relative RMS
+  bool requantized = false;                    // then also, of what is served,
+  double abs_bias_sign = 0, abs_bias_alt = 0;  // means of |bias| under the zero modes sign and alt
+};
+
+struct Fidelity {
+  Family family = Family::mxfp4;
+  std::vector<TensorFidelity> tensors;  // by layer, expert, projection
+};
+FidelitySummary summary(const Fidelity& fidelity);
+FidelitySummary summary(const Fidelity& fidelity, std::uint64_t layer);
+std::vector<std::uint64_t> layers(const Fidelity& fidelity);  // indices, sorted
+std::vector<const TensorFidelity*> worst(const Fidelity& fidelity,
+                                         std::size_t most);  // by |bias| served, descending
+
+// What a model must hold for the 2-bit codebook to be expected to serve it well.
+inline constexpr double kMostBias = 0.005;     // mean |bias| of what is served, strictly below
+inline constexpr double kMostBiasShare = 0.2;  // of the asymmetric optimum's
+inline constexpr double kLeastCanonical =
+    0.9;  // share of tensors whose best set is the canonical one, strictly above
+inline constexpr double kMostRms = 1.05;  // mean relative RMS of what is served, against the optimum's
+
+struct Verdict {
+  struct Check {
+    std::string text;  // with the figure and the threshold
+    bool holds = false;
+  };
+  std::vector<Check> checks;
+  bool holds() const;
+};
+Verdict verdict(const FidelitySummary& model);
+
+nlohmann::ordered_json to_json(const Fidelity& fidelity);
+
+}  // namespace planesmith
