@@ -3,6 +3,7 @@
 
 #include "base/size.h"
 #include "common/build_flags.h"
+#include "common/flag_values.h"
 #include "pipeline/from_planescache.h"
 
 using namespace planesmith;
@@ -11,7 +12,7 @@ namespace {
 
 int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest request) {
   request.world = flags.world;
-  request.rank = rank_of(flags);
+  request.rank = parse_rank(flags.rank);
   request.zero_mode = format::parse_zero_mode(flags.zero_mode);
   request.store = flags.out;
   request.ckpt_id = flags.identity.pin;

@@ -1,5 +1,6 @@
 // Checkpoint -> planes cache of each rank, and packs in the same pass where asked for.
 #include "common/build_flags.h"
+#include "common/flag_values.h"
 
 using namespace planesmith;
 

@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <chrono>
 
 #include "base/size.h"
+#include "common/flag_values.h"
 
 namespace planesmith {
 namespace {
@@ -51,16 +50,6 @@ void add_build_flags(CLI::App& app, BuildFlags& flags) {
       ->capture_default_str();
 }
 
-std::optional<std::uint64_t> rank_of(const BuildFlags& flags) {
-  if (flags.rank == "all") return std::nullopt;
-  std::uint64_t rank = 0;
-  const char* const end = flags.rank.data() + flags.rank.size();
-  const auto [next, error] = std::from_chars(flags.rank.data(), end, rank);
-  if (error != std::errc() || next != end)
-    throw Error(ErrorCode::usage, "", fmt::format("--rank: '{}' is neither a rank nor 'all'", flags.rank));
-  return rank;
-}
-
 Trust trust_of(const BuildFlags& flags) {
   return flags.force ? Trust::nothing : flags.recheck ? Trust::content : Trust::record;
 }
@@ -71,21 +60,9 @@ BackendChoice backend_of(const BuildFlags& flags) {
   return choice;
 }
 
-std::vector<format::Tier> parse_tiers(const std::string& text) {
-  std::vector<format::Tier> tiers;
-  std::size_t at = 0;
-  for (;;) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    const format::Tier tier = format::parse_tier(text.substr(at, comma - at));
-    if (std::find(tiers.begin(), tiers.end(), tier) == tiers.end()) tiers.push_back(tier);
-    if (comma == text.size()) return tiers;
-    at = comma + 1;
-  }
-}
-
 int run_build(Context& context, const BuildFlags& flags, PlanRequest request, BuildTarget target) {
   request.world = flags.world;
-  request.rank = rank_of(flags);
+  request.rank = parse_rank(flags.rank);
   request.zero_mode = format::parse_zero_mode(flags.zero_mode);
   if (!flags.layers.empty()) request.layers = parse_number_list(flags.layers, "--layers");
   target.trust = trust_of(flags);

@@ -25,10 +25,8 @@ struct BuildFlags {
 // --world, --rank, --zero-mode, --layers, -f, -n, --recheck, --json, --backend, --gpus, --isa.
 void add_build_flags(CLI::App& app, BuildFlags& flags);
 
-std::optional<std::uint64_t> rank_of(const BuildFlags& flags);      // none: all
 Trust trust_of(const BuildFlags& flags);
 BackendChoice backend_of(const BuildFlags& flags);
-std::vector<format::Tier> parse_tiers(const std::string& text);     // "base,delta,fp4"
 
 // Opens the checkpoint, plans, and unless it is a dry run builds; prints the plan or the report.
 // target.ckpt_id and target.trust are filled in here.

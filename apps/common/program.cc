@@ -85,15 +85,6 @@ void print_result(const std::string& text) {
     throw Error("standard output", strerror(errno));
 }
 
-std::string shell_quoted(const std::string& text) {
-  static constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,";
-  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 std::vector<std::uint64_t> parse_number_list(const std::string& text, const std::string& what) {
   const auto refuse = [&]() -> Error {
     return Error(ErrorCode::usage, "", fmt::format("{}: '{}' is not a list like 0-2,7", what, text));

@@ -28,9 +28,6 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags, const 
 // Results go to stdout through this; a pipe that closed early or a full disk is an Error.
 void print_result(const std::string& text);
 
-// In single quotes for a shell, where it needs them.
-std::string shell_quoted(const std::string& text);
-
 // "0-2,7" -> {0, 1, 2, 7}, sorted and unique; anything else is a usage Error naming `what`.
 std::vector<std::uint64_t> parse_number_list(const std::string& text, const std::string& what);
 
