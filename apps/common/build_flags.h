@@ -1,13 +1,11 @@
 // Flags and flow that build-planescache and build-fp4-packs share: a checkpoint in, caches and packs out.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
+#include "common/flag_values.h"
 #include "common/identity_flags.h"
 #include "common/program.h"
-#include "format/pack.h"
 #include "format/planescache.h"
 #include "pipeline/build.h"
 
