@@ -63,6 +63,25 @@ Ordered file_object(const FileEntry& file) {
   return out;
 }
 
+// An object on one line, but one line for each item of a list in it.
+std::string with_lists_in_lines(const Ordered& object) {
+  std::string out = "{";
+  for (const auto& [key, value] : object.items()) {
+    out += fmt::format("{}{}: ", out.size() == 1 ? "" : ", ", spaced(Ordered(key)));
+    if (!value.is_array()) {
+      out += spaced(value);
+      continue;
+    }
+    const char* separator = "[\n  ";
+    for (const Ordered& item : value) {
+      out += separator + spaced(item);
+      separator = ",\n  ";
+    }
+    out += value.empty() ? "[]" : "]";
+  }
+  return out += "}";
+}
+
 }  // namespace
 
 std::string_view name(ManifestKind kind) {
@@ -143,7 +162,8 @@ std::string block_name(const Manifest& manifest, const FileEntry&, std::size_t b
 std::string to_json(const Manifest& manifest) {
   std::string out = "{\n";
   const Ordered first = head(manifest);
-  for (const auto& [key, value] : first.items()) out += fmt::format(" \"{}\": {},\n", key, spaced(value));
+  for (const auto& [key, value] : first.items())
+    out += fmt::format(" \"{}\": {},\n", key, key == "chunks" ? with_lists_in_lines(value) : spaced(value));
   out += " \"files\": [";
   // One line for each file: readable, and `grep` finds all there is about it.
   const char* separator = "\n";

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
+#include "manifest/fields.h"
 #include "manifest/manifest.h"
 
 namespace planesmith {
@@ -16,55 +16,6 @@ constexpr std::uint64_t kMaxCount = 1 << 16, kMaxWidth = 1 << 20, kMaxSize = std
 bool is_hex(std::string_view text, std::size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
-
-// One JSON object; remembers which keys were asked for, so that done() can refuse the others.
-class Fields {
- public:
-  Fields(const Json& object, const std::string& path, std::string where)
-      : object_(object), path_(path), where_(std::move(where)) {
-    if (!object.is_object()) refuse("is not an object");
-  }
-
-  const Json* find(const char* key) {
-    known_.insert(key);
-    const auto found = object_.find(key);
-    return found == object_.end() ? nullptr : &*found;
-  }
-  const Json& need(const char* key) {
-    const Json* value = find(key);
-    if (value == nullptr) refuse(fmt::format("has no \"{}\"", key));
-    return *value;
-  }
-  std::string text(const char* key) {
-    const Json& value = need(key);
-    if (!value.is_string()) refuse(fmt::format("\"{}\" is not a string", key));
-    return value.get<std::string>();
-  }
-  std::uint64_t number(const char* key, std::uint64_t least, std::uint64_t most) {
-    const Json& value = need(key);
-    if (!value.is_number_unsigned() || value < least || value > most)
-      refuse(fmt::format("\"{}\" is not a whole number from {} to {}", key, least, most));
-    return value.get<std::uint64_t>();
-  }
-  const Json& list(const char* key) {
-    const Json& value = need(key);
-    if (!value.is_array()) refuse(fmt::format("\"{}\" is not a list", key));
-    return value;
-  }
-  void done() {
-    for (const auto& [key, value] : object_.items())
-      if (!known_.contains(key)) refuse(fmt::format("has the unknown key \"{}\"", key));
-  }
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(path_, fmt::format("is not a usable manifest: {} {}", where_, what));
-  }
-
- private:
-  const Json& object_;
-  const std::string& path_;
-  const std::string where_;
-  std::set<std::string> known_;
-};
 
 // A value of an enumeration by its name, which is what parse_*() take; their usage Errors speak of flags.
 template <typename Enum, std::size_t N>
@@ -129,12 +80,8 @@ FileEntry read_file(const Json& object, const std::string& path, std::size_t pos
     if (!is_hex(file.sha256, 64)) fields.refuse("\"sha256\" is not 64 lowercase hex digits");
   }
   if (fields.find("xxh3") != nullptr || fields.find("blocks") != nullptr) {
-    if (!Xxh3::parse(fields.text("xxh3"), file.xxh3.emplace()))
-      fields.refuse("\"xxh3\" is not 32 lowercase hex digits");
-    for (const Json& block : fields.list("blocks")) {
-      if (!block.is_string() || !Xxh3::parse(block.get_ref<const std::string&>(), file.blocks.emplace_back()))
-        fields.refuse(fmt::format("block digest {} is not 32 lowercase hex digits", file.blocks.size()));
-    }
+    file.xxh3 = fields.digest("xxh3");
+    file.blocks = fields.digests("blocks");
     if (combine(file.blocks) != *file.xxh3)
       fields.refuse(fmt::format("\"xxh3\" is {}, its block digests give {}", file.xxh3->hex(),
                                 combine(file.blocks).hex()));

@@ -183,7 +183,7 @@ TEST_CASE("hostile manifests are refused") {
   refused(tree, "\"size\"", [](Json& m) { m["files"][1]["size"] = ~std::uint64_t{0}; });
   refused(tree, "block digests", [](Json& m) { m["files"][0]["size"] = kTreeBlock; });
   refused(tree, "block digests give", [](Json& m) { m["files"][0]["blocks"].erase(1); });
-  refused(tree, "block digest 1 ", [](Json& m) { m["files"][0]["blocks"][0] = "00"; });
+  refused(tree, "digest 0 of \"blocks\"", [](Json& m) { m["files"][0]["blocks"][0] = "00"; });
   refused(tree, "has no \"blocks\"", [](Json& m) { m["files"][0].erase("blocks"); });
   refused(tree, "has no \"xxh3\"", [](Json& m) { m["files"][0].erase("xxh3"); });
   refused(tree, "\"sha256\"", [](Json& m) { m["files"][0]["sha256"] = std::string(64, 'A'); });
