@@ -1,0 +1,11 @@
+// Big trees in parts of a bearable size, provably whole.
+#include "chunks/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace planesmith;
+  Subcommands commands("Pack files into compressed parts, verify them, and unpack them again", "pack-chunks");
+  add_pack(commands);
+  add_verify(commands);
+  add_list(commands);
+  return commands.parse_and_run(argc, argv);
+}

@@ -1,0 +1,60 @@
+// The digests of all members' blocks, computed from the tar stream as it goes by.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "chunks/in_order.h"
+#include "chunks/layout.h"
+
+namespace planesmith::chunks {
+
+class BlockDigests {
+ public:
+  // The layout must outlive this. The gate is that of the workers that call add().
+  BlockDigests(const Layout& layout, Gate& gate);
+  ~BlockDigests();
+
+  // Takes in the stream's bytes from stream_offset on. Several threads may call this for ranges that together
+  // make up the stream; a block that began in an earlier range waits until that has been taken in.
+  void add(std::uint64_t stream_offset, ConstBytes bytes);
+
+  // Digests of the blocks whose data end in the stream range (begin, end], in order. All of [0, end) must
+  // have been added or given.
+  std::vector<Xxh3> ended_in(std::uint64_t begin, std::uint64_t end) const;
+  // The reverse: what ended_in(begin, end) returned in an earlier run. False where the number of digests is
+  // wrong.
+  bool give(std::uint64_t begin, std::uint64_t end, const std::vector<Xxh3>& digests);
+  // Where the block that the stream offset cuts through begins in the stream; the offset itself where it cuts
+  // none.
+  std::uint64_t block_begin(std::uint64_t stream_offset) const;
+
+  // Digests of all blocks of a member, once everything was added.
+  std::vector<Xxh3> of(std::size_t member) const;
+
+ private:
+  struct Partial;  // a block of which the first part was taken in
+  struct Block {
+    std::size_t member = 0;
+    std::uint64_t index = 0;                         // which of the member's
+    std::uint64_t file_begin = 0, file_end = 0;      // in the file
+    std::uint64_t stream_begin = 0, stream_end = 0;  // of its data in the stream; equal: nothing but a hole
+  };
+  Block block(std::size_t member, std::uint64_t index) const;
+  Xxh3& digest(const Block& block) { return digests_[first_[block.member] + block.index]; }
+  void add_to(const Block& block, std::uint64_t stream_offset, ConstBytes bytes);
+  void for_ended(std::uint64_t begin, std::uint64_t end,
+                 const std::function<void(std::size_t place)>& show) const;
+
+  const Layout& layout_;
+  Gate& gate_;
+  std::vector<std::size_t> first_;  // of each member: where its blocks begin in digests_
+  std::vector<Xxh3> digests_;
+  std::map<std::uint64_t, std::unique_ptr<Partial>> partial_;  // by stream_begin; guarded by the gate's lock
+};
+
+}  // namespace planesmith::chunks

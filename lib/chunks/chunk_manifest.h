@@ -1,0 +1,62 @@
+// NAME.manifest.json: parts, frames and members of one set of chunks (kind "chunks" of
+// manifests/manifest.schema.json). It comes last: where it is, all parts are.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "chunks/layout.h"
+#include "manifest/fields.h"
+#include "manifest/manifest.h"
+
+namespace planesmith::chunks {
+
+inline constexpr std::uint64_t kMinFrameSize = 4 << 10, kMaxFrameSize = 1 << 30;
+
+struct FrameEntry {
+  std::size_t part = 0;                // index into parts
+  std::uint64_t offset = 0, size = 0;  // of the compressed frame in the part
+  Xxh3 xxh3;                           // plain XXH3-128 of the content
+};
+
+struct ChunkManifest {
+  std::string tool{}, zstd{};  // versions that made the parts
+  std::string name{};
+  int level = 0;
+  std::uint64_t frame_size = 0;  // content bytes of every frame but the last
+  std::uint64_t part_size = 0;   // no part is larger
+  std::vector<FileEntry> parts{};
+  std::vector<FrameEntry> frames{};
+  Layout layout;  // members with their digests, and the size of the tar stream
+
+  std::uint64_t content_size(std::size_t frame) const {
+    return std::min(frame_size, layout.size() - frame * frame_size);
+  }
+  // Frames whose content overlaps the stream range [begin, end): [first, second).
+  std::pair<std::size_t, std::size_t> frames_of(std::uint64_t begin, std::uint64_t end) const {
+    return {begin / frame_size, begin == end ? begin / frame_size : (end - 1) / frame_size + 1};
+  }
+  std::uint64_t packed_size() const;  // of all parts
+};
+
+std::string manifest_name(const std::string& name);  // NAME.manifest.json
+std::string part_name(const std::string& name, std::size_t part,
+                      std::size_t digits);          // NAME.tar.zst.part.007
+std::size_t part_digits(std::uint64_t most_parts);  // at least three
+
+// Frames as the manifest and the records of single parts hold them.
+Json frames_to_json(std::span<const FrameEntry> frames);
+std::vector<FrameEntry> frames_from_json(Fields& fields, const std::string& path);
+Json digests_to_json(const std::vector<Xxh3>& digests);
+
+std::string to_json(const ChunkManifest& manifest);
+// Errors: not a manifest, not of this kind, names that leave the folder, contradictions.
+ChunkManifest parse_chunk_manifest(std::string_view text, const std::string& path);
+ChunkManifest read_chunk_manifest(Os& os, const std::string& path);
+
+}  // namespace planesmith::chunks

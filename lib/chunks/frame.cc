@@ -1,0 +1,110 @@
+#include "chunks/frame.h"
+
+#define ZSTD_STATIC_LINKING_ONLY  // for the estimate of memory
+#include <fmt/format.h>
+#include <string.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <new>
+
+#include "base/error.h"
+
+namespace planesmith::chunks {
+namespace {
+
+constexpr std::size_t kBlock = 128 << 10;  // the largest block that zstd allows
+constexpr std::size_t kStoredHead = 4 + 1 + 1 + 4, kBlockHead = 3, kChecksum = 4;
+
+std::uint64_t stored_size(std::uint64_t content) {
+  const std::uint64_t blocks = std::max<std::uint64_t>((content + kBlock - 1) / kBlock, 1);
+  return kStoredHead + blocks * kBlockHead + content + kChecksum;
+}
+
+std::uint8_t* put(std::uint8_t* to, std::uint32_t value, int bytes) {
+  for (; bytes > 0; --bytes, value >>= 8) *to++ = static_cast<std::uint8_t>(value);
+  return to;
+}
+
+// A frame of raw blocks only (RFC 8878, section 3.1.1): the library has no level that just stores.
+std::size_t store(ConstBytes content, Bytes frame) {
+  constexpr std::uint32_t kFourByteSize = 2 << 6, kHasChecksum = 1 << 2, kWindow128KiB = 7 << 3, kLast = 1;
+  std::uint8_t* to = put(frame.data(), ZSTD_MAGICNUMBER, 4);
+  to = put(to, kFourByteSize | kHasChecksum, 1);
+  to = put(to, kWindow128KiB, 1);
+  to = put(to, static_cast<std::uint32_t>(content.size()), 4);
+  std::size_t done = 0;
+  do {
+    const std::size_t n = std::min(kBlock, content.size() - done);
+    to = put(to, static_cast<std::uint32_t>(n) << 3 | (done + n == content.size() ? kLast : 0), kBlockHead);
+    if (n != 0) memcpy(to, content.data() + done, n);
+    to += n;
+    done += n;
+  } while (done < content.size());
+  to = put(to, static_cast<std::uint32_t>(XXH64(content.data(), content.size(), 0)), kChecksum);
+  return static_cast<std::size_t>(to - frame.data());
+}
+
+std::size_t checked(std::size_t result) {
+  if (ZSTD_isError(result)) throw Error(fmt::format("zstd: {}", ZSTD_getErrorName(result)));
+  return result;
+}
+
+}  // namespace
+
+std::uint64_t frame_bound(std::uint64_t content_size) {
+  return std::max<std::uint64_t>(ZSTD_compressBound(content_size), stored_size(content_size));
+}
+
+struct Compressor::State {
+  int level;
+  std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context{nullptr, &ZSTD_freeCCtx};
+};
+
+Compressor::Compressor(int level) : state_(std::make_unique<State>()) {
+  state_->level = level;
+  if (level == 0) return;
+  state_->context.reset(ZSTD_createCCtx());
+  if (!state_->context) throw std::bad_alloc();
+  checked(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_compressionLevel, level));
+  checked(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_checksumFlag, 1));
+}
+Compressor::Compressor(Compressor&&) noexcept = default;
+Compressor::~Compressor() = default;
+
+std::uint64_t Compressor::memory(int level, std::uint64_t content_size) {
+  return level == 0 ? 0 : ZSTD_estimateCCtxSize_usingCParams(ZSTD_getCParams(level, content_size, 0));
+}
+
+std::size_t Compressor::compress(ConstBytes content, Bytes frame) {
+  if (state_->level == 0) return store(content, frame);
+  return checked(
+      ZSTD_compress2(state_->context.get(), frame.data(), frame.size(), content.data(), content.size()));
+}
+
+struct Decompressor::State {
+  std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context{ZSTD_createDCtx(), &ZSTD_freeDCtx};
+};
+
+Decompressor::Decompressor() : state_(std::make_unique<State>()) {
+  if (!state_->context) throw std::bad_alloc();
+}
+Decompressor::Decompressor(Decompressor&&) noexcept = default;
+Decompressor::~Decompressor() = default;
+
+void Decompressor::decompress(ConstBytes frame, Bytes content) {
+  const unsigned long long claimed = ZSTD_getFrameContentSize(frame.data(), frame.size());
+  if (claimed != content.size())
+    throw Error(claimed == ZSTD_CONTENTSIZE_ERROR ? "not a zstd frame"
+                : claimed == ZSTD_CONTENTSIZE_UNKNOWN
+                    ? "a zstd frame that does not say its size"
+                    : fmt::format("a zstd frame that claims {} bytes of content, {} were expected", claimed,
+                                  content.size()));
+  const std::size_t n = checked(
+      ZSTD_decompressDCtx(state_->context.get(), content.data(), content.size(), frame.data(), frame.size()));
+  if (n != content.size())
+    throw Error(fmt::format("a zstd frame held {} bytes of content, {} were expected", n, content.size()));
+}
+
+}  // namespace planesmith::chunks

@@ -1,0 +1,45 @@
+// Single zstd frames: independent, with content size and checksum, window at most 27 bits.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/file.h"
+
+namespace planesmith::chunks {
+
+inline constexpr int kMaxLevel = 19;
+
+// The most bytes that a frame of this content can take, at any level (0 included).
+std::uint64_t frame_bound(std::uint64_t content_size);
+
+// Compresses at one level; 0 stores the bytes as they are. The same content gives the same frame.
+class Compressor {
+ public:
+  explicit Compressor(int level);
+  Compressor(Compressor&&) noexcept;
+  ~Compressor();
+  static std::uint64_t memory(int level,
+                              std::uint64_t content_size);  // bytes that it allocates besides the buffers
+  // `frame` has room for frame_bound(content.size()) bytes; returns how many were used.
+  std::size_t compress(ConstBytes content, Bytes frame);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+class Decompressor {
+ public:
+  Decompressor();
+  Decompressor(Decompressor&&) noexcept;
+  ~Decompressor();
+  // One whole frame into exactly content.size() bytes, checksum checked. Errors say what is wrong, not where.
+  void decompress(ConstBytes frame, Bytes content);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace planesmith::chunks

@@ -1,0 +1,35 @@
+// One frame from a part: read, decompressed, compared with the manifest.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/context.h"
+#include "base/file.h"
+#include "chunks/chunk_manifest.h"
+#include "chunks/frame.h"
+
+namespace planesmith::chunks {
+
+// Buffers of one thread.
+class FrameReader {
+ public:
+  explicit FrameReader(const ChunkManifest& manifest);
+  static std::uint64_t memory(const ChunkManifest& manifest);  // bytes that one of these allocates
+
+  // Reads frame f from its part, an open file.
+  ConstBytes read(const File& part, std::size_t f);
+  // The content of frame f, given its compressed bytes; valid until the next call. Errors, with code
+  // difference, name the part and the frame's place in it: what zstd refuses, and content whose XXH3 is not
+  // the manifest's.
+  Bytes content(ConstBytes frame, std::size_t f, const std::string& part_path);
+  Bytes buffer(std::size_t f);  // room for the content of frame f, whatever is in it
+
+ private:
+  const ChunkManifest& manifest_;
+  Decompressor decompressor_;
+  std::unique_ptr<std::uint8_t[]> frame_, content_;
+};
+
+}  // namespace planesmith::chunks

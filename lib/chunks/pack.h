@@ -1,0 +1,59 @@
+// Packing: files -> tar -> independent zstd frames -> parts -> manifest.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "chunks/chunk_manifest.h"
+#include "chunks/layout.h"
+#include "chunks/scan.h"
+
+namespace planesmith::chunks {
+
+inline constexpr int kDefaultLevel = 1;
+inline constexpr std::uint64_t kDefaultPartSize = 16'000'000'000, kDefaultFrameSize = 16 << 20;
+
+struct PackOptions {
+  std::vector<std::string> sources;
+  std::string name;  // of the parts: NAME.tar.zst.part.NNN
+  std::string out;   // folder
+  std::uint64_t part_size = kDefaultPartSize, frame_size = kDefaultFrameSize;
+  int level = kDefaultLevel;        // 0..19; 0: stored
+  bool xxh3 = true, sha256 = true;  // digests of the parts
+  bool force = false;               // replaces what is there under this name
+  bool recheck = false;             // trusts finished parts by content
+};
+
+struct PackPlan {
+  Layout layout;
+  std::vector<Origin> origins;  // of each member
+  std::size_t frames = 0;
+  std::uint64_t most_parts = 0;  // if nothing can be compressed
+  std::uint64_t most_bytes = 0;  // of all parts together, likewise
+  int threads = 1;               // as many as --memory allows
+  std::size_t slots = 1;         // compressed frames that wait for their turn
+  std::uint64_t memory = 0;      // bytes of buffers
+
+  std::uint64_t content_size() const;  // of all files, holes included
+};
+
+// Reads names, sizes and holes, and checks all that can be checked before writing.
+PackPlan plan_pack(const PackOptions& options, const Context& context);
+
+struct PackResult {
+  ChunkManifest manifest;
+  std::string manifest_path;
+  std::size_t parts_kept = 0;  // finished before this run began
+};
+
+// Writes parts and manifest. Goes on where an interrupted run of the same stopped; does nothing but check
+// where all is there. Errors: files of this name that are something else's (without force), a second run at
+// work on the same name.
+PackResult pack(const PackPlan& plan, const PackOptions& options, const Context& context);
+
+// Writes the frames one after the other to an open descriptor (a pipe or a file), and nothing else.
+void pack_to_stream(const PackPlan& plan, const PackOptions& options, int fd, const Context& context);
+
+}  // namespace planesmith::chunks

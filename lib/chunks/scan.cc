@@ -1,0 +1,195 @@
+#include "chunks/scan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/parallel.h"
+#include "base/size.h"
+
+namespace planesmith::chunks {
+namespace {
+
+constexpr std::uint64_t kSegment = 256 * kMiB;  // looked through by one thread; a multiple of kHoleBlock
+constexpr std::size_t kGlance = 4 * kKiB;  // of a block that is not all zeros, this much usually shows it
+
+class Walker {
+ public:
+  explicit Walker(const Context& context) : context_(context) {}
+
+  void add(const std::string& path, const std::string& member_path) {
+    context_.check_stop();
+    require_utf8(path, member_path);
+    struct stat st {};
+    if (context_.os.lstat(path.c_str(), &st) != 0)
+      throw Error(path, fmt::format("cannot stat: {}", strerror(errno)));
+    Member member;
+    member.path = member_path;
+    member.mode = st.st_mode & 07777;
+    if (S_ISREG(st.st_mode)) {
+      member.size = static_cast<std::uint64_t>(st.st_size);
+      if (st.st_nlink > 1) {
+        const auto [first, is_new] = by_inode_.try_emplace({st.st_dev, st.st_ino}, member_path);
+        if (!is_new) {
+          member.type = MemberType::hardlink;
+          member.target = first->second;
+          member.size = 0;
+        }
+      }
+    } else if (S_ISDIR(st.st_mode)) {
+      member.type = MemberType::directory;
+    } else if (S_ISLNK(st.st_mode)) {
+      member.type = MemberType::symlink;
+      member.target = link_text(path);
+      require_utf8(path, member.target);
+    } else {
+      throw Error(path, "is a device, a FIFO or a socket; only files, folders and links can be packed");
+    }
+    tree_.members.push_back(member);
+    tree_.origins.push_back(origin_of(path, st));
+    if (member.type == MemberType::directory)
+      for (const std::string& name : list_dir(context_.os, path))
+        add(join(path, name), join(member_path, name));
+  }
+
+  Tree take() { return std::move(tree_); }
+
+ private:
+  static void require_utf8(const std::string& path, const std::string& text) {
+    try {
+      compact(Json(text));
+    } catch (const Error&) {
+      throw Error(path, "a name or link that is not valid UTF-8 cannot stand in a manifest; rename it");
+    }
+  }
+
+  std::string link_text(const std::string& path) {
+    std::string text(4096, '\0');  // PATH_MAX: no link is longer
+    const ssize_t n = context_.os.readlink(path.c_str(), text.data(), text.size());
+    if (n < 0) throw Error(path, fmt::format("cannot read the link: {}", strerror(errno)));
+    text.resize(static_cast<std::size_t>(n));
+    return text;
+  }
+
+  const Context& context_;
+  Tree tree_;
+  std::map<std::pair<dev_t, ino_t>, std::string> by_inode_;
+};
+
+bool all_zeros(ConstBytes bytes) {
+  return bytes.empty() || (bytes[0] == 0 && memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
+// Reads what it takes to know: a glance at the beginning, the rest only where that is all zeros.
+bool is_hole(const File& file, std::uint64_t offset, std::vector<std::uint8_t>& buffer) {
+  const Bytes block(buffer.data(), kHoleBlock);
+  file.read(block.first(kGlance), offset);
+  if (!all_zeros(block.first(kGlance))) return false;
+  file.read(block.subspan(kGlance), offset + kGlance);
+  return all_zeros(block.subspan(kGlance));
+}
+
+// The data in [begin, end) of the file, begin a multiple of kHoleBlock; a block cut short by the file's end
+// is data.
+std::vector<Extent> find_data(const Context& context, const File& file, std::uint64_t begin,
+                              std::uint64_t end) {
+  std::vector<Extent> extents;
+  std::vector<std::uint8_t> buffer(kHoleBlock);
+  std::uint64_t hole_until = begin, data_until = begin;  // what the file system says, as far as it was asked
+  for (std::uint64_t at = begin; at < end; at += kHoleBlock) {
+    if (at % kSegment == 0) context.check_stop();
+    const std::uint64_t size = std::min(kHoleBlock, end - at);
+    if (at >= data_until && at + size > hole_until) {
+      const off_t data = context.os.lseek(file.fd(), static_cast<off_t>(at), SEEK_DATA);
+      if (data < 0 && errno == ENXIO) {
+        hole_until = end;
+      } else if (data < 0) {  // a file system that cannot tell
+        data_until = end;
+      } else {
+        hole_until = static_cast<std::uint64_t>(data);
+        const off_t hole = context.os.lseek(file.fd(), data, SEEK_HOLE);
+        data_until = hole < 0 ? end : static_cast<std::uint64_t>(hole);
+      }
+    }
+    const bool hole = size == kHoleBlock && (at + size <= hole_until || is_hole(file, at, buffer));
+    if (!hole) append_extent(extents, at, size);
+  }
+  return extents;
+}
+
+void find_holes(Tree& tree, const Context& context) {
+  struct Segment {
+    std::size_t member;
+    std::uint64_t begin, end;
+    std::vector<Extent> extents;
+  };
+  std::vector<Segment> segments;
+  for (std::size_t m = 0; m < tree.members.size(); ++m)
+    for (std::uint64_t begin = 0; begin < tree.members[m].size; begin += kSegment)
+      segments.push_back({m, begin, std::min(begin + kSegment, tree.members[m].size), {}});
+  parallel_for(segments.size(), context.threads, [&](std::size_t i, int) {
+    context.check_stop();
+    Segment& segment = segments[i];
+    const Origin& origin = tree.origins[segment.member];
+    const File file = File::open_read(context.os, origin.path);
+    context.os.fadvise(file.fd(), 0, 0, POSIX_FADV_RANDOM);
+    check_unchanged(file, origin);
+    segment.extents = find_data(context, file, segment.begin, segment.end);
+  });
+  for (const Segment& segment : segments)
+    for (const Extent& extent : segment.extents)
+      append_extent(tree.members[segment.member].extents, extent.offset, extent.size);
+}
+
+// A source's name among the members, also where it is given as "." or "x/..".
+std::string member_name(const std::string& source) {
+  std::string path = source;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  std::string name = name_of(path);
+  if (name.empty() || name == "." || name == "..") name = name_of(real_path(path));
+  if (name.empty())
+    throw Error(ErrorCode::usage, source, "the root of a file system has no name to pack it under");
+  return name;
+}
+
+}  // namespace
+
+Origin origin_of(std::string path, const struct stat& st) {
+  const auto ns = [](const struct timespec& t) { return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec; };
+  return {std::move(path), static_cast<std::uint64_t>(st.st_size), st.st_ino, ns(st.st_mtim), ns(st.st_ctim)};
+}
+
+void check_unchanged(const File& file, const Origin& origin) {
+  const Origin now = origin_of(origin.path, file.status());
+  if (now.size != origin.size || now.inode != origin.inode || now.mtime_ns != origin.mtime_ns ||
+      now.ctime_ns != origin.ctime_ns)
+    throw Error(origin.path,
+                "was changed while it was being packed; run the same command again when it is at rest");
+}
+
+Tree scan(const std::vector<std::string>& sources, const Context& context) {
+  std::map<std::string, std::string> by_name;
+  for (const std::string& source : sources) {
+    const auto [other, is_new] = by_name.try_emplace(member_name(source), source);
+    if (!is_new)
+      throw Error(
+          ErrorCode::usage, source,
+          fmt::format("would have the same name '{}' in the archive as {}", other->first, other->second));
+  }
+  context.progress.begin("looking for holes", 0);
+  Walker walker(context);
+  for (const auto& [name, source] : by_name) walker.add(source, name);
+  Tree tree = walker.take();
+  find_holes(tree, context);
+  context.progress.end();
+  return tree;
+}
+
+}  // namespace planesmith::chunks

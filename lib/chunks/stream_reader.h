@@ -1,0 +1,17 @@
+// The tar stream of what is on disk: any piece of it, read from the files when asked for.
+#pragma once
+
+#include <vector>
+
+#include "base/context.h"
+#include "base/file.h"
+#include "chunks/layout.h"
+#include "chunks/scan.h"
+
+namespace planesmith::chunks {
+
+// Fills `to` with the stream's bytes from `offset` on. Errors: a file that was changed since the scan.
+void read_stream(const Layout& layout, const std::vector<Origin>& origins, const Context& context,
+                 std::uint64_t offset, Bytes to);
+
+}  // namespace planesmith::chunks

@@ -1,0 +1,102 @@
+# pack-chunks: what a user types, sees and gets, and that stock tools read it.
+. "$(dirname "$0")/common.sh"
+for tool in zstd tar bsdtar sha256sum; do command -v $tool >/dev/null || skip "$tool is not installed"; done
+mkdir "$WORK/here" && cd "$WORK/here" || exit 1
+
+mkdir -p src/tree/sub "src/tree/empty dir"
+head -c 3000000 /dev/urandom >src/tree/noise
+printf 'hello\n' >"src/tree/sub/$(printf 'n\303\244me')"
+seq 1 100000 >src/tree/numbers
+truncate -s 100M src/tree/sparse
+head -c 200000 /dev/urandom | dd of=src/tree/sparse bs=1M seek=70 conv=notrunc status=none
+ln -s sub src/tree/link
+ln src/tree/noise src/tree/sub/same
+chmod 640 src/tree/numbers
+
+# what is in a folder: names, modes, sizes, contents, links
+fingerprint() {
+  (cd "$1" && find . -mindepth 1 -printf '%P %m %y %l\n' | sort
+   find . -type f -print0 | sort -z | xargs -0 sha256sum
+   find . -type f -links +1 | sort)
+}
+fingerprint src >expected
+
+pack() { pack-chunks pack src/tree --name set --part-size 1MiB --frame-size 256KiB "$@"; }
+expect 0 pack --out out
+prints '^out/set.manifest.json: 9 members, .* in 5 parts, '
+says '1\.00 MiB \(1048576 bytes\)'
+[ "$(ls out)" = "set.manifest.json
+$(printf 'set.tar.zst.part.%03d\n' 0 1 2 3 4)" ] || fail "unexpected files: $(ls out)"
+for part in out/set.tar.zst.part.*; do
+  [ "$(stat -c %s "$part")" -le 1048576 ] || fail "$part is larger than --part-size"
+  grep -q "$(sha256sum <"$part" | cut -d' ' -f1)" out/set.manifest.json || fail "the SHA-256 of $part is not in the manifest"
+  zstd -tq "$part" || fail "$part is not a whole number of frames"
+done
+
+# stock tools
+mkdir t b
+cat out/set.tar.zst.part.* | zstd -dq | tar -x --sparse -C t || fail "tar"
+cat out/set.tar.zst.part.* | zstd -dq | bsdtar -xf - -C b || fail "bsdtar"
+for dir in t b; do
+  fingerprint $dir >found
+  same expected found
+  [ "$(stat -c %b $dir/tree/sparse)" -lt 3000 ] || fail "$dir: not sparse"
+done
+
+# the same under other circumstances, and a second run
+for threads in 1 7; do
+  expect 0 pack --out other -T $threads -q
+  diff -r out other || fail "differs with -T $threads"
+  rm -r other
+done
+pack-chunks pack src/tree --frame-size 256KiB --stdout -q >stream || fail "--stdout"
+cat out/set.tar.zst.part.* | cmp -s - stream || fail "--stdout gives another stream"
+cp -a out before
+expect 0 pack --out out
+diff -r before out || fail "a second run changed something"
+
+# refusals
+expect 2 pack-chunks pack src/tree --name set
+expect 2 pack-chunks pack src/tree --name a/b --out o
+expect 2 pack-chunks pack src/tree --name set --out o --part-size 16gigs
+expect 2 pack-chunks pack src/tree --name set --out o --part-size 1MiB
+says 'never split'
+expect 2 pack-chunks pack src/tree --name set --out o --memory 1MiB
+expect 2 pack-chunks pack src/tree --name set --out o --level 20
+expect 2 pack-chunks pack src --name set --out src/tree/out
+expect 1 pack-chunks pack absent --name set --out o
+says 'absent'
+absent o
+expect 1 pack --out out --level 3
+says '-f'
+expect 0 pack --out out --level 3 -f
+expect 0 pack --out out -f
+
+# --dry-run writes nothing; --json is one document
+expect 0 pack --out o -n
+prints '^9 members'
+absent o
+pack --out o -n --json >plan.json 2>/dev/null || fail "--dry-run --json"
+grep -q "\"members\": 9" plan.json || fail "--dry-run --json says something else"
+
+# verify and list
+expect 0 pack-chunks verify out
+expect 0 pack-chunks verify out --hash both --deep --name set
+expect 0 pack-chunks list out
+prints '^0640 +588895 +588895 .* tree/numbers$'
+prints '^0777 .* tree/link -> sub$'
+prints '^9 members'
+cp out/set.tar.zst.part.001 good
+printf 'X' | dd of=out/set.tar.zst.part.001 bs=1 seek=77777 conv=notrunc status=none
+for flags in "" "--hash sha256" "--deep" "--json"; do
+  expect 3 pack-chunks verify out $flags
+  prints 'set\.tar\.zst\.part\.001'
+done
+cp good out/set.tar.zst.part.001
+rm out/set.tar.zst.part.002
+expect 3 pack-chunks verify out
+prints '^set\.tar\.zst\.part\.002: is missing$'
+rm out/set.manifest.json
+expect 1 pack-chunks verify out
+expect 1 pack-chunks list out
+finish
