@@ -1,0 +1,113 @@
+// Small caches, packs and trees with their manifests, and folders that must stay as they are.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "manifest/make_manifest.h"
+#include "manifest/manifest.h"
+#include "scratch.h"
+#include "verify/verify_files.h"
+
+namespace planesmith {
+
+inline std::string some_bytes(std::size_t n, unsigned seed) {
+  std::string out(n, '\0');
+  for (char& c : out) c = static_cast<char>((seed = seed * 1664525u + 1013904223u) >> 24);
+  return out;
+}
+
+inline void fill_in_digests(const Manifest& manifest, FileEntry& entry, const std::string& content) {
+  for (const BlockRange& range : block_ranges(manifest, entry))
+    entry.blocks.push_back(Xxh3::of(bytes_of(content).subspan(range.offset, range.size)));
+  entry.xxh3 = combine(entry.blocks);
+  entry.sha256 = sha256_hex(content);
+}
+
+// Two layers (1 and 2 of 3) of three experts, H = I = 64: sections of 2048, 256, 1024, 128, 4096 and 2048
+// bytes.
+inline CacheFacts small_facts(const std::string& ckpt_id) {
+  return {
+      .ckpt_id = ckpt_id, .zero_mode = format::ZeroMode::alt, .geometry = {3, 3, 64, 64}, .layers = {1, 2}};
+}
+
+// Writes the cache's part files, meta.json and manifest.json.
+inline Manifest put_cache(const std::string& folder, const std::string& ckpt_id) {
+  Manifest manifest{.kind = ManifestKind::planescache, .tool = "test", .facts = small_facts(ckpt_id)};
+  manifest.facts->fp4 = format::Fp4Tier::nibble;
+  std::filesystem::create_directories(folder);
+  const format::RankShape shape = format::rank_shape(manifest.facts->geometry, 1);
+  for (const std::uint64_t layer : manifest.facts->layers) {
+    for (const format::Part& part : format::cache_parts(format::Fp4Tier::nibble)) {
+      FileEntry entry{.path = format::part_file(layer, part.name),
+                      .size = 3 * format::section_bytes(part.section, shape)};
+      const std::string content = some_bytes(entry.size, static_cast<unsigned>(manifest.files.size()));
+      put_file(join(folder, entry.path), content);
+      fill_in_digests(manifest, entry, content);
+      manifest.files.push_back(entry);
+    }
+  }
+  std::sort(manifest.files.begin(), manifest.files.end(),
+            [](const auto& a, const auto& b) { return a.path < b.path; });
+  put_file(join(folder, "meta.json"), derived_files(manifest)[0].content);
+  put_file(join(folder, "manifest.json"), to_json(manifest));
+  return manifest;
+}
+
+// A base pack with layer keys 0 and 2 filled: slots of 3456 bytes in rows of 4096, holes for keys 1 and 3.
+inline Manifest put_pack(const std::string& folder, const std::string& ckpt_id) {
+  Manifest manifest{.kind = ManifestKind::pack, .tool = "test", .facts = small_facts(ckpt_id)};
+  CacheFacts& facts = *manifest.facts;
+  facts.tier = format::Tier::base;
+  facts.layers = {0, 2};
+  std::filesystem::create_directories(folder);
+  const format::PackSpec spec = format::pack_spec(
+      format::Tier::base, facts.geometry, format::rank_shape(facts.geometry, 1), ckpt_id, facts.zero_mode);
+  const std::string stem = format::pack_stem(spec, 0, 1);
+  std::string content(spec.file_bytes(), '\0');
+  for (const std::uint64_t key : facts.layers)
+    for (std::uint64_t e = 0; e < 3; ++e)
+      content.replace(spec.row_offset(key, e), spec.slot_bytes,
+                      some_bytes(spec.slot_bytes, static_cast<unsigned>(10 * key + e)));
+  manifest.files = {{.path = stem + ".pack", .size = content.size()}};
+  fill_in_digests(manifest, manifest.files[0], content);
+  put_file(join(folder, stem + ".pack"), content);
+  put_file(join(folder, stem + ".json"), derived_files(manifest)[0].content);
+  put_file(join(folder, stem + ".lock"), "");
+  put_file(join(folder, stem + ".pack.manifest.json"), to_json(manifest));
+  return manifest;
+}
+
+inline void flip(const std::string& path, std::uint64_t offset) {
+  File file = File::open_write(posix(), path);
+  std::uint8_t byte = 0;
+  file.read({&byte, 1}, offset);
+  byte ^= 0x10;
+  file.write({&byte, 1}, offset);
+}
+
+// Everything about a folder but access times.
+inline std::string snapshot(const std::string& folder) {
+  std::string out;
+  std::vector<std::string> paths = {folder};
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  for (const std::string& path : paths) {
+    struct stat st {};
+    if (lstat(path.c_str(), &st) != 0) throw std::runtime_error("cannot stat " + path);
+    for (const std::int64_t n :
+         {std::int64_t(st.st_ino), std::int64_t(st.st_mode), st.st_size, st.st_mtim.tv_sec,
+          st.st_mtim.tv_nsec, st.st_ctim.tv_sec, st.st_ctim.tv_nsec})
+      out += std::to_string(n) + " ";
+    out += path + "\n";
+  }
+  return out;
+}
+
+}  // namespace planesmith
