@@ -95,12 +95,17 @@ class Verifier {
     Candidate candidate{.entry = &entry, .status = status};
     const bool has_xxh3 = entry.xxh3.has_value(), has_sha256 = !entry.sha256.empty();
     if (options_.hashes) {
-      candidate.xxh3 = options_.hashes->xxh3;
-      candidate.sha256 = options_.hashes->sha256;
-      if ((candidate.xxh3 && !has_xxh3) || (candidate.sha256 && !has_sha256))
+      candidate.xxh3 = options_.hashes->xxh3 && has_xxh3;
+      candidate.sha256 = options_.hashes->sha256 && has_sha256;
+      const char* const lacks = options_.hashes->xxh3 && !has_xxh3       ? "XXH3"
+                                : options_.hashes->sha256 && !has_sha256 ? "SHA-256"
+                                                                         : nullptr;
+      if (lacks && !candidate.xxh3 && !candidate.sha256)
         throw Error(ErrorCode::usage, entry.path,
-                    fmt::format("the manifest has no {} of it; choose another --hash",
-                                candidate.xxh3 && !has_xxh3 ? "XXH3" : "SHA-256"));
+                    fmt::format("the manifest has no {} of it; choose another --hash", lacks));
+      if (lacks)
+        result_.notes.push_back(
+            fmt::format("{}: no {} is recorded; the other digest was compared", entry.path, lacks));
     } else {
       candidate.xxh3 = has_xxh3;
       candidate.sha256 = !has_xxh3 && has_sha256;

@@ -15,7 +15,7 @@ namespace planesmith {
 
 struct VerifyOptions {
   std::string root;                // the folder that stands for the manifest's
-  std::string manifest_path;       // never counted as an extra file
+  std::string manifest_path{};     // never counted as an extra file
   std::optional<Hashes> hashes{};  // none: XXH3 where it is recorded, else what is
   bool quick = false;              // presence, kind, size, meta.json and sidecars only
   bool allow_extra = false;
