@@ -7,6 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "format/host_device.h"
+
 namespace planesmith {
 
 struct ZeroCount {
@@ -19,7 +21,7 @@ struct ZeroCount {
 };
 
 // Mode auto: whether one expert's w13 slice (or w2 slice) is balanced (FORMAT.md section 4, exact in integers).
-constexpr bool one_signed(const ZeroCount& count) {
+PLANESMITH_HD constexpr bool one_signed(const ZeroCount& count) {
   const std::uint64_t positive = count.zeros - count.negative;
   const std::uint64_t fewer = count.negative < positive ? count.negative : positive;
   return 20 * fewer < count.zeros;

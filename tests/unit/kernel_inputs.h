@@ -130,8 +130,7 @@ inline void without_e4m3_nan(std::uint8_t* row, std::uint64_t n) {
 }
 
 // Each draw_* makes a finite slice; spoil() then puts a NaN or an infinity somewhere.
-inline Mxfp4Case draw_mxfp4(const Draw& draw) {
-  const Shape shape = draw_shape(draw);
+inline Mxfp4Case draw_mxfp4(const Draw& draw, const Shape& shape) {
   Mxfp4Case c{{shape.rows, shape.cols / 2, draw}, {shape.rows, shape.cols / 32, draw}};
   for (std::uint64_t r = 0; r < shape.rows; ++r) {
     fill_row(c.weight.row(r), shape.cols / 2, draw);
@@ -141,10 +140,9 @@ inline Mxfp4Case draw_mxfp4(const Draw& draw) {
   return c;
 }
 
-inline Fp8Case draw_fp8(const Draw& draw) {
+inline Fp8Case draw_fp8(const Draw& draw, const Shape& shape) {
   constexpr std::uint32_t blocks[][2] = {{128, 128}, {128, 128}, {32, 64}, {16, 64},  {16, 32},
                                          {64, 96},   {1, 128},   {3, 5},   {48, 192}, {16, 16}};
-  const Shape shape = draw_shape(draw);
   const auto [block_rows, block_cols] = blocks[draw() % std::size(blocks)];
   const bool e8m0 = draw() % 4 == 0;
   const std::uint64_t down = (shape.rows + block_rows - 1) / block_rows;
@@ -168,8 +166,7 @@ inline Fp8Case draw_fp8(const Draw& draw) {
   return c;
 }
 
-inline Nvfp4Case draw_nvfp4(const Draw& draw) {
-  const Shape shape = draw_shape(draw);
+inline Nvfp4Case draw_nvfp4(const Draw& draw, const Shape& shape) {
   Nvfp4Case c{{shape.rows, shape.cols / 2, draw}, {shape.rows, shape.cols / 16, draw}};
   for (std::uint64_t r = 0; r < shape.rows; ++r) {
     fill_row(c.weight.row(r), shape.cols / 2, draw);
@@ -180,6 +177,10 @@ inline Nvfp4Case draw_nvfp4(const Draw& draw) {
              c.scale.row(0), c.scale.stride, draw_scale(draw)};
   return c;
 }
+
+inline Mxfp4Case draw_mxfp4(const Draw& draw) { return draw_mxfp4(draw, draw_shape(draw)); }
+inline Fp8Case draw_fp8(const Draw& draw) { return draw_fp8(draw, draw_shape(draw)); }
+inline Nvfp4Case draw_nvfp4(const Draw& draw) { return draw_nvfp4(draw, draw_shape(draw)); }
 
 inline void spoil(Mxfp4Case& c, const Draw& draw) {
   c.scale.row(draw_below(draw, c.slice.rows))[draw_below(draw, c.slice.cols / 32)] = 255;
