@@ -1,0 +1,228 @@
+// The CUDA backend against the scalar reference, where there is a device.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "quant/backend.h"
+#include "unit/kernel_inputs.h"
+
+namespace planesmith::testing {
+namespace {
+
+using format::Section;
+using format::ZeroMode;
+
+// Null, and the reason told, where there is no device.
+std::unique_ptr<Backend> cuda() {
+  std::string why;
+  std::unique_ptr<Backend> backend = make_cuda_backend({}, why);
+  if (backend == nullptr) MESSAGE("SKIPPED: no CUDA backend: ", why);
+  return backend;
+}
+
+// An expert of any family with the storage behind it.
+template <typename Case>
+struct Expert {
+  Case w1, w3, w2;
+  ExpertSlices slices() const { return {w1.slice, w3.slice, w2.slice}; }
+  std::uint64_t rows(bool second) const { return second ? w2.slice.rows : w1.slice.rows + w3.slice.rows; }
+  std::uint64_t cols(bool second) const { return second ? w2.slice.cols : w1.slice.cols; }
+};
+template <typename Case>
+Expert<Case> draw_expert(Case (*draw_case)(const Draw&, const Shape&), const Draw& draw, const Shape& w1,
+                         const Shape& w2) {
+  Expert<Case> expert{draw_case(draw, w1), draw_case(draw, w1), draw_case(draw, w2)};
+  return expert;
+}
+
+// An expert's sections in memory of a backend, between guard bytes.
+class Sections {
+ public:
+  static constexpr std::uint64_t kGuard = 256;
+
+  template <typename Case>
+  Sections(Backend& backend, const Expert<Case>& expert, unsigned wanted) {
+    for (int i = 0; i < format::kSections; ++i) {
+      const auto section = static_cast<Section>(i);
+      const bool second = section == Section::planes2 || section == Section::sc2 || section == Section::fp2 ||
+                          section == Section::fpq2;
+      const std::uint64_t rows = expert.rows(second), cols = expert.cols(second);
+      std::uint64_t bytes = format::code_bytes(rows, cols);
+      if (section == Section::fp13 || section == Section::fp2) bytes = format::nibble_bytes(rows, cols);
+      if (section == Section::fpq13 || section == Section::fpq2) bytes = format::quintal_bytes(rows, cols);
+      if (section == Section::sc13 || section == Section::sc2) bytes = format::scale_bytes(rows, cols);
+      if ((wanted >> i & 1) == 0) continue;
+      buffers_.push_back(backend.allocate(bytes + 2 * kGuard));
+      const Bytes all = buffers_.back()->bytes();
+      std::fill(all.begin(), all.end(), std::uint8_t{0xA5});
+      targets_[static_cast<std::size_t>(i)] = all.data() + kGuard;
+    }
+  }
+  const SectionTargets& targets() const { return targets_; }
+  bool operator==(const Sections& other) const {
+    return std::equal(buffers_.begin(), buffers_.end(), other.buffers_.begin(), other.buffers_.end(),
+                      [](const auto& a, const auto& b) {
+                        return std::equal(a->bytes().begin(), a->bytes().end(), b->bytes().begin(),
+                                          b->bytes().end());
+                      });
+  }
+
+ private:
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  SectionTargets targets_{};
+};
+
+struct Reference {
+  std::unique_ptr<Backend> backend = make_cpu_backend(kScalarKernels);
+  std::unique_ptr<Converter> converter = backend->make_converter(0);
+};
+
+// Converts on both and compares every byte of every section; spoiled experts must be refused for the same
+// element.
+template <typename Case>
+void check(Backend& device, Converter& on_device, const Expert<Case>& expert, ZeroMode mode,
+           unsigned wanted) {
+  Reference reference;
+  Sections expected(*reference.backend, expert, wanted), found(device, expert, wanted);
+  const auto refused = reference.converter->convert(expert.slices(), mode, expected.targets());
+  const auto also_refused = on_device.convert(expert.slices(), mode, found.targets());
+  REQUIRE(refused.has_value() == also_refused.has_value());
+  if (!refused) {
+    CHECK(expected == found);
+    return;
+  }
+  CHECK(refused->projection == also_refused->projection);
+  CHECK(refused->where.found == also_refused->where.found);
+  CHECK(refused->where.in_scale == also_refused->where.in_scale);
+  CHECK(refused->where.row == also_refused->where.row);
+  CHECK(refused->where.col == also_refused->where.col);
+}
+
+template <typename Case>
+void check_family(Case (*draw_case)(const Draw&, const Shape&), int rounds) {
+  const std::unique_ptr<Backend> device = cuda();
+  if (device == nullptr) return;
+  const std::unique_ptr<Converter> converter = device->make_converter(0);
+  const Draw draw = random_bytes(7);
+  for (int round = 0; round < rounds; ++round) {
+    CAPTURE(round);
+    auto expert = draw_expert(draw_case, draw, draw_shape(draw), draw_shape(draw));
+    if (draw() % 8 == 0) {
+      Case* const parts[] = {&expert.w1, &expert.w3, &expert.w2};
+      spoil(*parts[draw() % 3u], draw);
+    }
+    const unsigned wanted = draw() % 4 == 0 ? draw() : 255u;
+    check(*device, *converter, expert, format::kZeroModes[draw() % 3u], wanted);
+  }
+  // Rows longer than a thread block's share, a last one that is not full, and many panels.
+  for (const Shape& shape : {Shape{32, 64 * 67}, Shape{16 * 300, 64 * 17}, Shape{16, 64}}) {
+    const auto expert = draw_expert(draw_case, draw, shape, {shape.rows, shape.cols});
+    for (const ZeroMode mode : format::kZeroModes) check(*device, *converter, expert, mode, 255u);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("CUDA: MXFP4 equals the reference") {
+  check_family<Mxfp4Case>(draw_mxfp4, 200);
+}
+TEST_CASE("CUDA: FP8 equals the reference") {
+  check_family<Fp8Case>(draw_fp8, 600);
+}
+TEST_CASE("CUDA: NVFP4 equals the reference") {
+  check_family<Nvfp4Case>(draw_nvfp4, 400);
+}
+
+TEST_CASE("CUDA: a tensor's own scale that is not finite is refused") {
+  const std::unique_ptr<Backend> device = cuda();
+  if (device == nullptr) return;
+  const Draw draw = random_bytes(8);
+  auto expert = draw_expert<Nvfp4Case>(draw_nvfp4, draw, {32, 128}, {64, 64});
+  expert.w3.slice.scale_2 = std::bit_cast<float>(0x7F800000u);
+  check(*device, *device->make_converter(0), expert, ZeroMode::automatic, 255u);
+}
+
+// Zeros of one sign in w1 alone do not decide; those of w1 and w3 together do.
+TEST_CASE("CUDA: mode auto judges w1 and w3 together") {
+  const std::unique_ptr<Backend> device = cuda();
+  if (device == nullptr) return;
+  const std::unique_ptr<Converter> converter = device->make_converter(0);
+  const Draw draw = random_bytes(9);
+  for (int negatives = 0; negatives < 40; ++negatives) {
+    auto expert = draw_expert<Fp8Case>(draw_fp8, draw, {16, 64}, {16, 64});
+    for (Fp8Case* part : {&expert.w1, &expert.w3, &expert.w2})
+      for (std::uint64_t row = 0; row < 16; ++row)
+        for (std::uint64_t col = 0; col < 64; ++col) {
+          std::uint8_t& b = part->weight.row(row)[col];
+          if ((b & 0x7F) == 0) b = 1;
+        }
+    // 200 zeros in w1 and as many in w3, whose balance is reached at 20 negative ones.
+    for (int i = 0; i < 200; ++i)
+      expert.w1.weight.row(static_cast<std::uint64_t>(i) /
+                           64)[i % 64] = 0,
+                                   expert.w3.weight.row(static_cast<std::uint64_t>(i) / 64)[i % 64] =
+                                       i < negatives ? 0x80 : 0;
+    check(*device, *converter, expert, ZeroMode::automatic, 255u);
+  }
+}
+
+TEST_CASE("CUDA: workers at the same time") {
+  const std::unique_ptr<Backend> device = cuda();
+  if (device == nullptr) return;
+  constexpr int kWorkers = 6, kExperts = 60;
+  std::vector<std::unique_ptr<Converter>> converters;
+  for (int worker = 0; worker < kWorkers; ++worker) converters.push_back(device->make_converter(worker));
+  std::vector<Expert<Nvfp4Case>> experts;
+  const Draw draw = random_bytes(10);
+  for (int i = 0; i < kExperts; ++i)
+    experts.push_back(draw_expert<Nvfp4Case>(draw_nvfp4, draw,
+                                             {16 * (1 + draw() % 40u), 64 * (1 + draw() % 9u)}, {64, 128}));
+  std::vector<int> equal(kExperts);
+  parallel_for(kExperts, kWorkers, [&](std::size_t i, int worker) {
+    Reference reference;
+    Sections expected(*reference.backend, experts[i], 255), found(*device, experts[i], 255);
+    reference.converter->convert(experts[i].slices(), ZeroMode::automatic, expected.targets());
+    converters[static_cast<std::size_t>(worker)]->convert(experts[i].slices(), ZeroMode::automatic,
+                                                          found.targets());
+    equal[i] = expected == found;
+  });
+  CHECK(std::accumulate(equal.begin(), equal.end(), 0) == kExperts);
+}
+
+TEST_CASE("CUDA: too little device memory is an error, after which the converter works on") {
+  const std::unique_ptr<Backend> device = cuda();
+  if (device == nullptr) return;
+  const std::unique_ptr<Converter> converter = device->make_converter(0);
+  const Draw draw = random_bytes(11);
+  const auto expert = draw_expert<Mxfp4Case>(draw_mxfp4, draw, {32, 128}, {64, 64});
+  auto huge = expert;
+  huge.w1.slice.rows = huge.w1.slice.cols = 1u << 24;  // never read
+  Sections planes(*device, expert, 1);
+  CHECK_THROWS_WITH_AS(converter->convert(huge.slices(), ZeroMode::sign, planes.targets()),
+                       doctest::Contains("device memory"), Error);
+  check(*device, *converter, expert, ZeroMode::sign, 255u);
+}
+
+TEST_CASE("CUDA: a device number that does not exist is a usage error") {
+  if (cuda() == nullptr) return;
+  try {
+    make_backend({"cuda", "auto", {4711}});
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::usage);
+    CHECK(std::string(error.what()).find("4711") != std::string::npos);
+  }
+}
+
+TEST_CASE("CUDA: buffers are aligned and can be empty") {
+  const std::unique_ptr<Backend> device = cuda();
+  if (device == nullptr) return;
+  for (const std::size_t bytes : {0u, 1u, 5000u})
+    CHECK(reinterpret_cast<std::uintptr_t>(device->allocate(bytes)->bytes().data()) % 4096 == 0);
+}
+
+}  // namespace planesmith::testing
