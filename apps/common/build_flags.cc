@@ -76,8 +76,8 @@ int run_build(Context& context, const BuildFlags& flags, PlanRequest request, Bu
   if (flags.dry_run) {
     // The content id would take reading the whole checkpoint; no file of that name can be there yet.
     target.ckpt_id = flags.identity.by_content() ? "content id" : resolve_identity(context, flags.identity, flags.checkpoint).id;
-    check_targets(context, checkpoint, plan, target);
     print_result(flags.json ? pretty(plan_json(plan, model, force.peak_memory)) : describe(plan, model, force.peak_memory));
+    check_targets(context, checkpoint, plan, target);
     return 0;
   }
   const Identity identity = resolve_identity(context, flags.identity, flags.checkpoint);
