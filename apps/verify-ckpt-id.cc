@@ -9,5 +9,6 @@ int main(int argc, char** argv) {
   add_manifest(commands);
   add_check(commands);
   add_list(commands);
+  add_audit(commands);
   return commands.parse_and_run(argc, argv);
 }

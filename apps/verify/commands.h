@@ -9,5 +9,6 @@ void add_id(Subcommands& commands);
 void add_manifest(Subcommands& commands);  // manifest, verify
 void add_check(Subcommands& commands);
 void add_list(Subcommands& commands);
+void add_audit(Subcommands& commands);
 
 }  // namespace planesmith

@@ -1,0 +1,71 @@
+#include "audit/audit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "audit/checks.h"
+#include "base/error.h"
+
+namespace planesmith {
+
+std::string_view name(Severity severity) {
+  switch (severity) {
+    case Severity::note: return "note";
+    case Severity::warning: return "warning";
+    case Severity::error: return "error";
+  }
+  return "";
+}
+
+bool AuditReport::failed() const {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& finding) { return finding.severity == Severity::error; });
+}
+
+AuditReport audit(const Context& context, const AuditRequest& request) {
+  AuditReport report;
+  const Inventory inventory = take_inventory(context, request.checkpoint, report.findings);
+  report.tensors = inventory.tensors.size();
+  report.shards = inventory.shards.size();
+  check_experts(context, inventory, request, report.findings);
+  if (request.profile) check_profile(inventory, *request.profile, report.findings);
+  check_recipe(inventory, report.findings);
+  check_files(context, inventory, request.against.value_or(""), report.findings);
+  if (request.against) {
+    Findings of_source;  // the source's own faults are not this checkpoint's
+    const Inventory source = take_inventory(context, *request.against, of_source);
+    if (source.tensors.empty()) throw Error(*request.against, "holds no readable tensors to compare with");
+    report.compared = check_against(context, inventory, source, report.findings);
+  }
+  std::stable_sort(report.findings.begin(), report.findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
+  return report;
+}
+
+std::string to_text(const AuditReport& report) {
+  std::string out;
+  std::array<int, 3> counts{};
+  for (const Finding& finding : report.findings) {
+    ++counts[static_cast<std::size_t>(finding.severity)];
+    out += fmt::format("{:<8} {}: {}\n", name(finding.severity), finding.code, printable(finding.what));
+    if (finding.severity != Severity::note)
+      out += fmt::format("         why  {}\n         fix  {}\n", printable(finding.why), printable(finding.fix));
+  }
+  if (report.compared != 0) out += fmt::format("{} tensors outside the routed experts equal the source's\n", report.compared);
+  out += fmt::format("{} shards, {} tensors: {} errors, {} warnings\n", report.shards, report.tensors, counts[2], counts[1]);
+  return out;
+}
+
+Json to_json(const AuditReport& report) {
+  Json findings = Json::array();
+  for (const Finding& f : report.findings)
+    findings.push_back({{"code", f.code}, {"severity", name(f.severity)}, {"what", f.what}, {"why", f.why}, {"fix", f.fix}});
+  return {{"findings", findings},
+          {"shards", report.shards},
+          {"tensors", report.tensors},
+          {"tensors_equal_to_source", report.compared},
+          {"failed", report.failed()}};
+}
+
+}  // namespace planesmith

@@ -1,0 +1,129 @@
+// The files beside the weights, and what has to be the same as in the checkpoint that this one was made from.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "audit/checks.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/parallel.h"
+#include "checkpoint/tensor_name.h"
+
+namespace planesmith {
+namespace {
+
+constexpr std::string_view kTokenizerFiles[] = {"tokenizer.json",         "tokenizer_config.json", "tokenizer.model",
+                                                "special_tokens_map.json", "vocab.json",            "merges.txt",
+                                                "tiktoken.model",          "chat_template.jinja",   "generation_config.json"};
+
+// Weights and scales of routed experts are what conversion and repacking change; the rest is left alone.
+bool converted(const Inventory& inventory, const Tensor& tensor) {
+  return parse_tensor_name(tensor.name, inventory.layers(), tensor.shape.size()).kind == TensorName::Kind::expert;
+}
+
+Xxh3 digest(const Context& context, const std::string& path, const Tensor& tensor, std::vector<std::uint8_t>& buffer) {
+  constexpr std::uint64_t kBlock = 8 << 20;
+  const File file = File::open_read(context.os, path);
+  std::vector<Xxh3> blocks;
+  for (std::uint64_t at = 0; at < tensor.size; at += kBlock) {
+    context.check_stop();
+    buffer.resize(std::min(kBlock, tensor.size - at));
+    file.read(buffer, tensor.offset + at);
+    blocks.push_back(Xxh3::of(buffer));
+    context.progress.advance(buffer.size());
+  }
+  return combine(blocks);
+}
+
+}  // namespace
+
+void check_files(const Context& context, const Inventory& inventory, const std::string& source, Findings& findings) {
+  const auto here = [&](std::string_view file) { return exists(context.os, inventory.path(std::string(file))); };
+  if (!source.empty())
+    for (const std::string_view file : kTokenizerFiles)
+      if (exists(context.os, join(source, file)) && !here(file))
+        findings.push_back({"tokenizer.missing", Severity::error, fmt::format("{} is in the source and not here", file),
+                            "prompts are tokenized or formatted differently", "copy it from the source"});
+  if (here("tokenizer.json")) {
+    try {
+      const Json tokenizer = read_json(context.os, inventory.path("tokenizer.json"));
+      for (const char* key : {"truncation", "padding"})
+        if (tokenizer.is_object() && tokenizer.contains(key) && !tokenizer[key].is_null())
+          findings.push_back({fmt::format("tokenizer.{}", key), Severity::error,
+                              fmt::format("tokenizer.json has {} baked in: {}", key, tokenizer[key].dump().substr(0, 120)),
+                              "every prompt is cut or padded to that length, without a message",
+                              fmt::format("set \"{}\" to null in tokenizer.json", key)});
+    } catch (const Error& error) {
+      findings.push_back({"tokenizer.unreadable", Severity::error, error.what(), "the server will not start",
+                          "copy it from the model's repository"});
+    }
+  }
+  const bool vision = std::any_of(inventory.tensors.begin(), inventory.tensors.end(), [](const auto& entry) {
+    return entry.first.find("vision") != std::string::npos || entry.first.find("visual.") != std::string::npos;
+  });
+  if (vision && !here("preprocessor_config.json") && !here("processor_config.json"))
+    findings.push_back({"vision.processor", Severity::error,
+                        "there is a vision tower, but neither preprocessor_config.json nor processor_config.json",
+                        "images cannot be served", "copy them from the model's repository"});
+}
+
+std::uint64_t check_against(const Context& context, const Inventory& inventory, const Inventory& source,
+                            Findings& findings) {
+  std::vector<std::pair<const Tensor*, const Tensor*>> both;
+  std::uint64_t total = 0, gone = 0, gone_mtp = 0, added = 0;
+  std::string first_gone, first_mtp, first_added;
+  for (const auto& [name, tensor] : source.tensors) {
+    if (converted(source, tensor)) continue;
+    const Tensor* here = inventory.find(name);
+    if (here != nullptr) {
+      both.emplace_back(here, &tensor);
+      total += here->size + tensor.size;
+    } else if (parse_tensor_name(name, source.layers(), tensor.shape.size()).left_as == "MTP") {
+      if (gone_mtp++ == 0) first_mtp = name;
+    } else if (gone++ == 0) {
+      first_gone = name;
+    }
+  }
+  for (const auto& [name, tensor] : inventory.tensors)
+    if (source.find(name) == nullptr && !converted(inventory, tensor) && added++ == 0) first_added = name;
+  if (gone_mtp != 0)
+    findings.push_back({"against.mtp-lost", Severity::error,
+                        fmt::format("{} drafter (MTP) tensors of the source are gone, the first is '{}'", gone_mtp, first_mtp),
+                        "speculative decoding is lost", "copy them from the source and list them in the index"});
+  if (gone != 0)
+    findings.push_back({"against.lost", Severity::error,
+                        fmt::format("{} tensors of the source are gone, the first is '{}'", gone, first_gone),
+                        "the model is not whole", "copy them from the source"});
+  if (added != 0)
+    findings.push_back({"against.added", Severity::warning,
+                        fmt::format("{} tensors are not in the source, the first is '{}'", added, first_added),
+                        "somebody added them", "make sure that they belong here"});
+
+  std::atomic<std::uint64_t> same{0}, changed{0};
+  std::string first_changed;
+  std::mutex mutex;
+  std::vector<std::vector<std::uint8_t>> buffers(static_cast<std::size_t>(context.threads));
+  context.progress.begin("compare", total);
+  parallel_for(both.size(), context.threads, [&](std::size_t i, int worker) {
+    const auto& [here, there] = both[i];
+    std::vector<std::uint8_t>& buffer = buffers[static_cast<std::size_t>(worker)];
+    const bool equal = here->dtype == there->dtype && here->shape == there->shape && here->size == there->size &&
+                       digest(context, inventory.shard_path(*here), *here, buffer) ==
+                           digest(context, source.shard_path(*there), *there, buffer);
+    ++(equal ? same : changed);
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!equal && (first_changed.empty() || here->name < first_changed)) first_changed = here->name;
+  });
+  context.progress.end();
+  if (changed != 0)
+    findings.push_back({"against.changed", Severity::error,
+                        fmt::format("{} tensors outside the routed experts differ from the source, the first is '{}'",
+                                    changed.load(), first_changed),
+                        "repacking experts must leave the rest alone", "copy these tensors from the source"});
+  return same;
+}
+
+}  // namespace planesmith

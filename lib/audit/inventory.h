@@ -1,0 +1,35 @@
+// Everything that can be learnt of a checkpoint's files without giving up at the first fault.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "audit/audit.h"
+#include "checkpoint/safetensors.h"
+
+namespace planesmith {
+
+struct Inventory {
+  std::string folder;
+  Json config;                                // an empty object where it is missing or unreadable
+  Json quantization;                          // quantization_config, wherever it is nested; or empty
+  std::vector<std::string> shards;            // those that could be read; Tensor::shard counts them
+  std::map<std::string, Tensor, std::less<>> tensors;
+
+  std::string path(const std::string& name) const { return folder + "/" + name; }
+  const Tensor* find(std::string_view name) const {
+    const auto it = tensors.find(name);
+    return it == tensors.end() ? nullptr : &it->second;
+  }
+  std::string shard_path(const Tensor& tensor) const { return path(shards[tensor.shard]); }
+  std::uint64_t layers() const;               // num_hidden_layers; 0 where unknown
+};
+
+// Findings about index and shards are added on the way.
+Inventory take_inventory(const Context& context, const std::string& folder, std::vector<Finding>& findings);
+
+// Tensor names without their last component ("... .weight"), each once, sorted.
+std::vector<std::string> modules_of(const Inventory& inventory);
+
+}  // namespace planesmith
