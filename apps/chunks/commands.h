@@ -6,6 +6,7 @@
 namespace planesmith {
 
 void add_pack(Subcommands& commands);
+void add_unpack(Subcommands& commands);
 void add_verify(Subcommands& commands);
 void add_list(Subcommands& commands);
 

@@ -135,6 +135,12 @@ std::uint64_t ChunkManifest::packed_size() const {
   return sum;
 }
 
+std::uint64_t ChunkManifest::packed_offset(std::size_t frame) const {
+  std::uint64_t before = 0;
+  for (std::size_t p = 0; p < frames[frame].part; ++p) before += parts[p].size;
+  return before + frames[frame].offset;
+}
+
 std::string manifest_name(const std::string& name) {
   return name + ".manifest.json";
 }

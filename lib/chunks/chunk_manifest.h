@@ -41,7 +41,8 @@ struct ChunkManifest {
   std::pair<std::size_t, std::size_t> frames_of(std::uint64_t begin, std::uint64_t end) const {
     return {begin / frame_size, begin == end ? begin / frame_size : (end - 1) / frame_size + 1};
   }
-  std::uint64_t packed_size() const;  // of all parts
+  std::uint64_t packed_size() const;                     // of all parts
+  std::uint64_t packed_offset(std::size_t frame) const;  // in all parts, one after the other
 };
 
 std::string manifest_name(const std::string& name);  // NAME.manifest.json

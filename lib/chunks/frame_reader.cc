@@ -36,6 +36,19 @@ ConstBytes FrameReader::read(const File& part, std::size_t f) {
   return frame;
 }
 
+ConstBytes FrameReader::read(ByteSource& stream, std::size_t f) {
+  const std::uint64_t begin = manifest_.packed_offset(f);
+  const auto read = [&](std::size_t size) {
+    const Bytes bytes(frame_.get(), size);
+    if (stream.read(bytes) < size)
+      throw stream.error(stream.position(), ErrorCode::difference,
+                         fmt::format("ends here, in or before frame {}; is a part missing?", f));
+    return bytes;
+  };
+  while (stream.position() < begin) read(std::min(begin - stream.position(), largest_frame(manifest_)));
+  return read(manifest_.frames[f].size);
+}
+
 Bytes FrameReader::buffer(std::size_t f) {
   return {content_.get(), manifest_.content_size(f)};
 }

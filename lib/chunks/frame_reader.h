@@ -7,6 +7,7 @@
 
 #include "base/context.h"
 #include "base/file.h"
+#include "chunks/byte_source.h"
 #include "chunks/chunk_manifest.h"
 #include "chunks/frame.h"
 
@@ -20,6 +21,8 @@ class FrameReader {
 
   // Reads frame f from its part, an open file.
   ConstBytes read(const File& part, std::size_t f);
+  // The same from all parts as one stream, skipping what comes before.
+  ConstBytes read(ByteSource& stream, std::size_t f);
   // The content of frame f, given its compressed bytes; valid until the next call. Errors, with code
   // difference, name the part and the frame's place in it: what zstd refuses, and content whose XXH3 is not
   // the manifest's.

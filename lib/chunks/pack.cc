@@ -17,6 +17,7 @@
 #include "chunks/in_order.h"
 #include "chunks/part_writer.h"
 #include "chunks/stream_reader.h"
+#include "chunks/target.h"
 
 namespace planesmith::chunks {
 namespace {
@@ -28,12 +29,6 @@ Buffer new_buffer(std::uint64_t size) {
 
 std::uint64_t content_size(const PackPlan& plan, const PackOptions& options, std::size_t frame) {
   return std::min(options.frame_size, plan.layout.size() - frame * options.frame_size);
-}
-
-// The nearest folder that is there already: the one itself, or one above it.
-std::string existing_part(Os& os, std::string path) {
-  while (!exists(os, path)) path = parent_of(path);
-  return path;
 }
 
 void check_options(const PackOptions& options) {
@@ -51,7 +46,7 @@ void check_options(const PackOptions& options) {
 
 void check_out_is_outside(const PackOptions& options, const Context& context) {
   if (options.out.empty()) return;
-  const std::string out = real_path(existing_part(context.os, options.out)) + "/";
+  const std::string out = real_path(nearest_existing(context.os, options.out)) + "/";
   for (const std::string& source : options.sources) {
     if (!exists(context.os, source)) continue;  // a dangling link is packed as a link
     const std::string inside = real_path(source) + "/";

@@ -1,14 +1,16 @@
 # pack-chunks: what a user types, sees and gets, and that stock tools read it.
 . "$(dirname "$0")/common.sh"
-for tool in zstd tar bsdtar sha256sum; do command -v $tool >/dev/null || skip "$tool is not installed"; done
+for tool in zstd tar bsdtar sha256sum python3; do command -v $tool >/dev/null || skip "$tool is not installed"; done
 mkdir "$WORK/here" && cd "$WORK/here" || exit 1
 
+# the same bytes in every run, so that the parts are the same too
+noise() { python3 -c 'import random, sys; sys.stdout.buffer.write(random.Random(5).randbytes(int(sys.argv[1])))' "$1"; }
 mkdir -p src/tree/sub "src/tree/empty dir"
-head -c 3000000 /dev/urandom >src/tree/noise
+noise 3000000 >src/tree/noise
 printf 'hello\n' >"src/tree/sub/$(printf 'n\303\244me')"
 seq 1 100000 >src/tree/numbers
 truncate -s 100M src/tree/sparse
-head -c 200000 /dev/urandom | dd of=src/tree/sparse bs=1M seek=70 conv=notrunc status=none
+noise 200000 | dd of=src/tree/sparse bs=1M seek=70 conv=notrunc status=none
 ln -s sub src/tree/link
 ln src/tree/noise src/tree/sub/same
 chmod 640 src/tree/numbers

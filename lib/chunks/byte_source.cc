@@ -1,0 +1,52 @@
+#include "chunks/byte_source.h"
+
+#include <errno.h>
+#include <string.h>
+
+namespace planesmith::chunks {
+
+ByteSource::ByteSource(int input, std::vector<std::string> files, const Context& context)
+    : input_(input), files_(std::move(files)), context_(context) {
+  if (input_ >= 0) opened_.push_back({"standard input", 0});
+}
+
+std::size_t ByteSource::read_some(Bytes to) {
+  if (input_ >= 0) {
+    ssize_t n;
+    do {
+      context_.check_stop();
+      n = context_.os.read(input_, to.data(), to.size());
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) throw error(position_, ErrorCode::failed, strerror(errno));
+    return static_cast<std::size_t>(n);
+  }
+  for (;;) {
+    if (!file_) {
+      if (opened_.size() == files_.size()) return 0;
+      opened_.push_back({files_[opened_.size()], position_});
+      file_ = File::open_read(context_.os, opened_.back().path);
+    }
+    if (const std::size_t n = file_->read_some(to, position_ - opened_.back().begin); n != 0) return n;
+    file_.reset();
+  }
+}
+
+std::size_t ByteSource::read(Bytes to) {
+  std::size_t done = 0;
+  while (done < to.size()) {
+    const std::size_t n = read_some(to.subspan(done));
+    if (n == 0) break;
+    done += n;
+    position_ += n;
+  }
+  return done;
+}
+
+Error ByteSource::error(std::uint64_t position, ErrorCode code, std::string reason) const {
+  auto file = opened_.rbegin();
+  while (file != opened_.rend() && file->begin > position) ++file;
+  if (file == opened_.rend()) return Error(code, "", std::move(reason));
+  return std::move(Error(code, file->path, std::move(reason)).at(position - file->begin));
+}
+
+}  // namespace planesmith::chunks

@@ -1,0 +1,41 @@
+// The bytes of all parts, one after the other.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "base/error.h"
+#include "base/file.h"
+
+namespace planesmith::chunks {
+
+class ByteSource {
+ public:
+  // input: a descriptor to read; -1: the files, in this order.
+  ByteSource(int input, std::vector<std::string> files, const Context& context);
+
+  // Up to to.size() bytes; fewer only at the end.
+  std::size_t read(Bytes to);
+  std::uint64_t position() const { return position_; }
+  // An Error that names the file and the place in it that this position is at.
+  Error error(std::uint64_t position, ErrorCode code, std::string reason) const;
+
+ private:
+  struct Opened {
+    std::string path;
+    std::uint64_t begin;  // position of its first byte
+  };
+  std::size_t read_some(Bytes to);
+
+  const int input_;
+  const std::vector<std::string> files_;
+  const Context& context_;
+  std::optional<File> file_;
+  std::vector<Opened> opened_;
+  std::uint64_t position_ = 0;
+};
+
+}  // namespace planesmith::chunks

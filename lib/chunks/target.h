@@ -1,0 +1,67 @@
+// The folder that is unpacked into: what is put there comes whole, and nothing is put outside.
+#pragma once
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "base/context.h"
+#include "base/file.h"
+#include "chunks/member.h"
+
+namespace planesmith::chunks {
+
+// Everything is first written into the folder `.NAME.unpack` in the target (the same file system), and moved
+// from there under its name when it is whole, verified and durable.
+class Target {
+ public:
+  // Makes the folders and takes a lock. force: replace files that are there with other contents.
+  // Errors: another run unpacks a set of this name here.
+  Target(std::string dir, const std::string& name, bool force, const Context& context);
+
+  std::string path(const std::string& member) const { return join(dir_, member); }
+  std::string staged(std::size_t index) const { return join(staging_, std::to_string(index)); }
+  std::string state_path() const { return join(staging_, "state.json"); }
+
+  // Writes bytes of a staged file; made where it is not there.
+  void write(std::size_t index, std::uint64_t offset, ConstBytes bytes) const;
+  void set_size(std::size_t index, std::uint64_t size) const;
+  // Whether an earlier run left this staged file; it can be written to then, whatever mode it had got.
+  bool reopen(std::size_t index) const;
+
+  void sync_staged(std::size_t index) const;  // its contents and size are durable after this
+  void sync_folders() const;                  // and after this the names given so far
+
+  // Makes a folder and those above it. Errors: what is there and is no folder, symbolic links to folders
+  // included.
+  void make_folder(const std::string& member);
+  // Moves a staged file under its name, which several threads may do at once; its folder must have been made.
+  // Where the same contents are there already they stay. Errors: other contents, without force.
+  void put_file(std::size_t index, const Member& member) const;
+  void put_link(std::size_t index, const Member& member) const;  // symbolic or hard
+  void set_mode(const Member& folder) const;
+
+  // Forgets what is staged; remove() also takes away the folder, give_up() the same without a word about
+  // failures.
+  void remove_staged(std::size_t index) const noexcept;
+  void remove_all_staged() const;
+  void remove() const;
+  void give_up() const noexcept;
+
+ private:
+  void replace(const std::string& staged, const std::string& path, bool same) const;
+
+  const std::string dir_, staging_;
+  const bool force_;
+  const Context& context_;
+  std::vector<LockFile> lock_;
+  std::unordered_set<std::string> made_;  // folders known to be there
+};
+
+// The path itself where it is there, else the nearest folder above it that is.
+std::string nearest_existing(Os& os, std::string path);
+
+// Whether two files hold the same bytes.
+bool same_contents(const Context& context, const std::string& a, const std::string& b);
+
+}  // namespace planesmith::chunks

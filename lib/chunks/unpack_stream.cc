@@ -1,0 +1,209 @@
+// Unpacking without a manifest: one stream, one tar. Nothing tells beforehand whether it is whole, so files
+// get their names when all of it was read.
+#include <archive.h>
+#include <archive_entry.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <memory>
+#include <new>
+
+#include "base/error.h"
+#include "base/size.h"
+#include "chunks/byte_source.h"
+#include "chunks/member_filter.h"
+#include "chunks/safe_members.h"
+#include "chunks/tar.h"
+#include "chunks/target.h"
+#include "chunks/unpack.h"
+#include "chunks/zstd_stream.h"
+
+namespace planesmith::chunks {
+namespace {
+
+// libarchive over a ZstdStream. Exceptions do not pass through C code, so they are kept here meanwhile.
+class TarStream {
+ public:
+  TarStream(ZstdStream& content, const Context& context) : content_(content), context_(context) {
+    if (!in_) throw std::bad_alloc();
+    require(archive_read_support_format_tar(in_.get()));
+    require(archive_read_open(in_.get(), this, nullptr, &read, nullptr));
+  }
+
+  // The next entry; nullptr at the end of the archive.
+  archive_entry* next() {
+    archive_entry* entry = nullptr;
+    return require(archive_read_next_header(in_.get(), &entry)) ? entry : nullptr;
+  }
+
+  // The next run of the entry's data; false at its end.
+  bool next_data(ConstBytes& bytes, std::uint64_t& offset) {
+    const void* data = nullptr;
+    std::size_t size = 0;
+    la_int64_t at = 0;
+    if (!require(archive_read_data_block(in_.get(), &data, &size, &at))) return false;
+    bytes = {static_cast<const std::uint8_t*>(data), size};
+    offset = static_cast<std::uint64_t>(at);
+    return true;
+  }
+
+ private:
+  static la_ssize_t read(archive*, void* self, const void** bytes) {
+    auto& tar = *static_cast<TarStream*>(self);
+    try {
+      tar.context_.check_stop();
+      const ConstBytes content = tar.content_.next();
+      tar.context_.progress.advance(content.size());
+      *bytes = content.data();
+      return static_cast<la_ssize_t>(content.size());
+    } catch (...) {
+      tar.failure_ = std::current_exception();
+      return ARCHIVE_FATAL;
+    }
+  }
+
+  // Whether there is something; false at the end.
+  bool require(int result) {
+    if (failure_) std::rethrow_exception(failure_);
+    if (result == ARCHIVE_EOF) return false;
+    if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return true;
+    const char* const why = archive_error_string(in_.get());
+    throw Error(
+        fmt::format("what is packed is not a whole tar: {}", why == nullptr ? "no reason is known" : why));
+  }
+
+  ZstdStream& content_;
+  const Context& context_;
+  std::exception_ptr failure_;
+  std::unique_ptr<archive, int (*)(archive*)> in_{archive_read_new(), &archive_read_free};
+};
+
+class StreamUnpacker {
+ public:
+  StreamUnpacker(const UnpackOptions& options, Target& target, const Context& context)
+      : filter_(options.include, options.exclude), target_(target), options_(options), context_(context) {}
+
+  void read(ZstdStream& content) {
+    const Utf8Locale utf8;
+    TarStream tar(content, context_);
+    while (archive_entry* const entry = tar.next()) {
+      context_.check_stop();
+      Member member = member_of(entry);
+      if (member.path.empty()) continue;  // the folder that was packed as "."
+      check_safe_name(member);
+      if (!filter_.wants(member.path)) continue;
+      const std::size_t index = place_for(member.path);
+      if (member.type == MemberType::file) stage(tar, index, member);
+      members_[index] = std::move(member);
+    }
+    while (!content.next().empty()) {  // what follows the tar's end; the last frame's checksum comes after it
+    }
+    if (content.zeros_at_end() < kTarEnd)
+      throw Error("what is packed is not a whole tar: it has no end; is a part missing?");
+  }
+
+  UnpackResult install() {
+    check_safe(members_);
+    if (members_.empty() && !filter_.everything())
+      throw Error("no member of the archive is wanted by --include and --exclude");
+    UnpackResult result;
+    const auto each = [&](auto wanted, auto put) {
+      for (std::size_t i = 0; i < members_.size(); ++i)
+        if (wanted(members_[i].type)) put(i, members_[i]);
+    };
+    each([](MemberType type) { return type == MemberType::directory; },
+         [&](std::size_t, const Member& m) { target_.make_folder(m.path); });
+    each([](MemberType type) { return type == MemberType::file; },
+         [&](std::size_t i, const Member& m) {
+           context_.check_stop();
+           target_.make_folder(parent_of(m.path));
+           target_.sync_staged(i);
+           target_.put_file(i, m);
+           ++result.files;
+           result.bytes += m.size;
+         });
+    for (const MemberType link : {MemberType::hardlink, MemberType::symlink})
+      each([&](MemberType type) { return type == link; },
+           [&](std::size_t i, const Member& m) {
+             target_.make_folder(parent_of(m.path));
+             target_.put_link(i, m);
+           });
+    for (std::size_t i = members_.size(); i-- > 0;)
+      if (members_[i].type == MemberType::directory) target_.set_mode(members_[i]);
+    return result;
+  }
+
+ private:
+  // Where a member goes; one of the same name before it gives way, as it would with tar.
+  std::size_t place_for(const std::string& path) {
+    const auto [at, is_new] = places_.try_emplace(path, members_.size());
+    if (is_new) members_.emplace_back();
+    target_.remove_staged(at->second);
+    return at->second;
+  }
+
+  void stage(TarStream& tar, std::size_t index, const Member& member) {
+    const std::uint64_t data = member.data_size(), free = free_space(context_.os, options_.out);
+    if (data > free)
+      throw Error(target_.path(member.path),
+                  fmt::format("needs {}, {} are free", exact_size(data), exact_size(free)));
+    target_.set_size(index, 0);
+    ConstBytes bytes;
+    std::uint64_t offset = 0;
+    while (tar.next_data(bytes, offset)) {
+      if (offset > member.size || bytes.size() > member.size - offset)
+        throw Error(member.path, "has more data than it says");
+      if (!bytes.empty()) target_.write(index, offset, bytes);
+    }
+    target_.set_size(index, member.size);
+  }
+
+  const MemberFilter filter_;
+  Target& target_;
+  const UnpackOptions& options_;
+  const Context& context_;
+  std::vector<Member> members_;                // wanted, in the order of their first appearance
+  std::map<std::string, std::size_t> places_;  // by path, in members_
+};
+
+}  // namespace
+
+UnpackResult unpack_stream(const ChunkSet& set, int input, const UnpackOptions& options,
+                           const Context& context) {
+  ByteSource source(input, set.parts, context);
+  ZstdStream content(source, context);
+  Target target(options.out, set.name.empty() ? "stream" : set.name, options.force, context);
+  target.remove_all_staged();
+  StreamUnpacker unpacker(options, target, context);
+  context.progress.begin("unpacking", 0);
+  UnpackResult result;
+  try {
+    unpacker.read(content);
+    result = unpacker.install();
+  } catch (...) {
+    target.give_up();
+    throw;
+  }
+  context.progress.end();
+  target.sync_folders();
+  target.remove();
+  return result;
+}
+
+UnpackResult unpack(const ChunkSet& set, int input, const UnpackOptions& options, const Context& context) {
+  const auto refuse = [](const char* why) { return Error(ErrorCode::usage, "", why); };
+  if (options.stream_delete && (input >= 0 || !set.manifest))
+    throw refuse(
+        "--stream-delete goes with part files and their manifest only: without one nothing is known to be "
+        "right before the end");
+  if (options.stream_delete && !(options.include.empty() && options.exclude.empty()))
+    throw refuse("--stream-delete removes parts whole; it does not go with --include and --exclude");
+  if (options.dry_run && !set.manifest)
+    throw refuse("--dry-run needs a manifest; without one all parts would have to be read");
+  return set.manifest ? unpack_frames(set, input, options, context)
+                      : unpack_stream(set, input, options, context);
+}
+
+}  // namespace planesmith::chunks

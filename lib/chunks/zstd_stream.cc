@@ -1,0 +1,181 @@
+#include "chunks/zstd_stream.h"
+
+#define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_getFrameHeader
+#include <fmt/format.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/size.h"
+#include "chunks/frame.h"
+#include "chunks/member.h"
+
+namespace planesmith::chunks {
+namespace {
+
+constexpr std::size_t kPiece = 1 << 20, kReadAhead = 1 << 20;
+constexpr std::uint64_t kLargestWhole = 256 * kMiB;
+
+}  // namespace
+
+struct ZstdStream::State {
+  std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context{ZSTD_createDCtx(), &ZSTD_freeDCtx};
+  std::vector<Decompressor> decompressors;  // one for each thread
+  std::vector<std::uint8_t> piece;
+};
+
+ZstdStream::ZstdStream(ByteSource& source, const Context& context)
+    : source_(source), context_(context), state_(std::make_unique<State>()) {
+  if (!state_->context) throw std::bad_alloc();
+  int window_log = ZSTD_WINDOWLOG_MIN;
+  while (window_log < ZSTD_WINDOWLOG_MAX && std::uint64_t{2} << (window_log + 1) <= context.memory)
+    ++window_log;
+  ZSTD_DCtx_setParameter(state_->context.get(), ZSTD_d_windowLogMax, window_log);
+  state_->decompressors.resize(static_cast<std::size_t>(std::max(context.threads, 1)));
+}
+
+ZstdStream::~ZstdStream() = default;
+
+// Reads on until so many bytes are there, or the end comes; how many there are.
+std::size_t ZstdStream::fill(std::size_t bytes) {
+  const std::size_t there = input_.size() - begin_;
+  if (there >= bytes) return there;
+  const std::size_t size = input_.size(), more = std::max(bytes - there, kReadAhead);
+  input_.resize(size + more);
+  input_.resize(size + source_.read(Bytes(input_).subspan(size)));
+  return input_.size() - begin_;
+}
+
+// What comes next: a frame that can be decompressed whole, one that cannot, or nothing more.
+ZstdStream::Head ZstdStream::look_at_frame(Frame& frame) {
+  constexpr std::size_t kSkippableHead = 8;
+  for (;;) {
+    const std::size_t there = fill(ZSTD_FRAMEHEADERSIZE_MAX);
+    if (there == 0) return Head::end;
+    ZSTD_frameHeader header;
+    const std::size_t result = ZSTD_getFrameHeader(&header, input_.data() + begin_, there);
+    if (ZSTD_isError(result)) throw source_.error(position(), ErrorCode::failed, "no zstd frame begins here");
+    if (result != 0)
+      throw source_.error(position(), ErrorCode::failed,
+                          "ends inside a frame; a part is missing or was cut short");
+    if (header.frameType == ZSTD_skippableFrame) {
+      for (std::uint64_t left = kSkippableHead + header.frameContentSize; left != 0;) {
+        const std::size_t n = std::min<std::uint64_t>(left, fill(std::min<std::uint64_t>(left, kReadAhead)));
+        if (n == 0)
+          throw source_.error(position(), ErrorCode::failed,
+                              "ends inside a frame; a part is missing or was cut short");
+        begin_ += n;
+        left -= n;
+        if (batch_size_ == 0)
+          input_.erase(input_.begin(),
+                       input_.begin() + static_cast<std::ptrdiff_t>(std::exchange(begin_, 0)));
+      }
+      continue;
+    }
+    if (header.frameContentSize > std::min(kLargestWhole, context_.memory / 8))
+      return Head::pieces;  // or not known
+    const std::size_t have = fill(frame_bound(header.frameContentSize));
+    const std::size_t size = ZSTD_findFrameCompressedSize(input_.data() + begin_, have);
+    if (ZSTD_isError(size))
+      return Head::pieces;  // damaged, cut short or written very wastefully: let that tell
+    frame.begin = begin_;
+    frame.size = size;
+    frame.position = position();
+    frame.content_size = header.frameContentSize;
+    return Head::whole;
+  }
+}
+
+// Decompresses as many whole frames as there are threads, or as memory allows. False: the next frame is none,
+// or there is none.
+bool ZstdStream::collect_batch() {
+  input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(begin_));
+  begin_ = batch_size_ = given_ = 0;
+  for (std::uint64_t memory = 0; batch_size_ < state_->decompressors.size();) {
+    Frame head;
+    const Head kind = look_at_frame(head);
+    if (kind == Head::pieces && batch_size_ == 0) {
+      inside_ = true;
+      piecewise_begin_ = position();
+    }
+    if (kind != Head::whole) break;
+    memory += head.size + head.content_size;
+    if (batch_size_ != 0 && memory > context_.memory / 2) break;
+    if (batch_size_ == batch_.size()) batch_.emplace_back();
+    Frame& frame = batch_[batch_size_++];
+    if (frame.capacity < head.content_size) {
+      frame.content = std::make_unique_for_overwrite<std::uint8_t[]>(head.content_size);
+      frame.capacity = head.content_size;
+    }
+    head.content = std::move(frame.content);
+    head.capacity = frame.capacity;
+    frame = std::move(head);
+    begin_ += frame.size;
+  }
+  parallel_for(batch_size_, context_.threads, [&](std::size_t i, int worker) {
+    const Frame& frame = batch_[i];
+    try {
+      state_->decompressors[static_cast<std::size_t>(worker)].decompress(
+          ConstBytes(input_).subspan(frame.begin, frame.size), {frame.content.get(), frame.content_size});
+    } catch (const Error& error) {
+      throw source_.error(frame.position, ErrorCode::failed,
+                          fmt::format("the frame that begins here is damaged: {}", error.reason()));
+    }
+  });
+  return batch_size_ != 0;
+}
+
+ConstBytes ZstdStream::decompress_piece() {
+  state_->piece.resize(kPiece);
+  ZSTD_outBuffer out{state_->piece.data(), state_->piece.size(), 0};
+  while (inside_ && out.pos < out.size) {
+    context_.check_stop();
+    if (begin_ == input_.size()) {
+      input_.clear();
+      begin_ = 0;
+      if (fill(1) == 0)
+        throw source_.error(piecewise_begin_, ErrorCode::failed,
+                            "the frame that begins here is cut short; a part is missing or damaged");
+    }
+    ZSTD_inBuffer in{input_.data() + begin_, input_.size() - begin_, 0};
+    const std::size_t result = ZSTD_decompressStream(state_->context.get(), &out, &in);
+    begin_ += in.pos;
+    if (ZSTD_isError(result))
+      throw source_.error(
+          piecewise_begin_, ErrorCode::failed,
+          fmt::format("the frame that begins here cannot be decompressed: {}{}", ZSTD_getErrorName(result),
+                      ZSTD_getErrorCode(result) == ZSTD_error_frameParameter_windowTooLarge
+                          ? "; give more --memory"
+                          : ""));
+    if (result == 0) inside_ = false;
+  }
+  return ConstBytes(state_->piece).first(out.pos);
+}
+
+ConstBytes ZstdStream::give(ConstBytes content) {
+  const ConstBytes end = content.last(std::min<std::size_t>(content.size(), kTarEnd));
+  const auto other = std::find_if(end.rbegin(), end.rend(), [](std::uint8_t byte) { return byte != 0; });
+  const auto zeros = static_cast<std::uint64_t>(other - end.rbegin());
+  zeros_ = zeros == content.size() ? zeros_ + zeros : zeros;
+  return content;
+}
+
+ConstBytes ZstdStream::next() {
+  for (;;) {
+    if (given_ < batch_size_) {
+      const Frame& frame = batch_[given_++];
+      if (frame.content_size != 0) return give({frame.content.get(), frame.content_size});
+    } else if (inside_) {
+      if (const ConstBytes piece = decompress_piece(); !piece.empty()) return give(piece);
+    } else if (!collect_batch() && !inside_) {
+      return {};
+    }
+  }
+}
+
+}  // namespace planesmith::chunks

@@ -1,0 +1,56 @@
+// Decompresses a stream of zstd frames, whoever made it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/context.h"
+#include "base/file.h"
+#include "chunks/byte_source.h"
+
+namespace planesmith::chunks {
+
+// Frames that say their size and are not too large are decompressed several at a time; others, piece by
+// piece. Memory is bounded by the context, whatever a frame claims.
+class ZstdStream {
+ public:
+  ZstdStream(ByteSource& source, const Context& context);
+  ~ZstdStream();
+
+  // The next bytes of the content; empty at the end. Valid until the next call.
+  // Errors: what is not zstd, damage, an end inside a frame; with the place where the frame begins.
+  ConstBytes next();
+  // How many zeros the content given out so far ends with.
+  std::uint64_t zeros_at_end() const { return zeros_; }
+
+ private:
+  struct Frame {
+    std::size_t begin = 0, size = 0;  // in input_
+    std::uint64_t position = 0;       // in the source
+    std::uint64_t content_size = 0, capacity = 0;
+    std::unique_ptr<std::uint8_t[]> content{};
+  };
+  struct State;
+  enum class Head { end, whole, pieces };
+
+  std::size_t fill(std::size_t bytes);
+  Head look_at_frame(Frame& frame);
+  bool collect_batch();
+  ConstBytes decompress_piece();
+  ConstBytes give(ConstBytes content);
+  std::uint64_t position() const { return source_.position() - (input_.size() - begin_); }
+
+  ByteSource& source_;
+  const Context& context_;
+  std::unique_ptr<State> state_;
+  std::vector<std::uint8_t> input_;  // compressed bytes; what is before begin_ was used
+  std::size_t begin_ = 0;
+  std::vector<Frame> batch_;                // buffers, used again
+  std::size_t batch_size_ = 0, given_ = 0;  // frames in the batch, and how many were given out
+  bool inside_ = false;                     // a frame that is decompressed piece by piece
+  std::uint64_t piecewise_begin_ = 0;       // position of that frame
+  std::uint64_t zeros_ = 0;
+};
+
+}  // namespace planesmith::chunks
