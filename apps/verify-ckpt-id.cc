@@ -8,7 +8,7 @@ int main(int argc, char** argv) {
   add_id(commands);
   add_manifest(commands);
   add_check(commands);
-  add_list(commands);
+  add_store_list(commands);
   add_audit(commands);
   return commands.parse_and_run(argc, argv);
 }

@@ -8,7 +8,7 @@ namespace planesmith {
 void add_id(Subcommands& commands);
 void add_manifest(Subcommands& commands);  // manifest, verify
 void add_check(Subcommands& commands);
-void add_list(Subcommands& commands);
+void add_store_list(Subcommands& commands);
 void add_audit(Subcommands& commands);
 
 }  // namespace planesmith

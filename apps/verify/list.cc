@@ -30,7 +30,7 @@ int run(Context& context, const ListOptions& options) {
 
 }  // namespace
 
-void add_list(Subcommands& commands) {
+void add_store_list(Subcommands& commands) {
   commands.add<ListOptions>("list", "List the identities found, with size and completeness", declare, run);
 }
 
