@@ -1,0 +1,34 @@
+# --memory is a cap: with experts of the real size (4096 x 2048), whatever the ranks, tiers and threads, the programs stay
+# within 64 MiB above it.
+source "$(dirname "$0")/common.sh"
+command -v python3 >/dev/null || skip "python3 is needed to measure memory"
+cd "$WORK" || exit 1
+cat >peak.py <<'EOF'
+# Runs a command; prints the KiB that its largest process held at most.
+import resource, subprocess, sys
+status = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(status)
+EOF
+capped() {  # capped MiB COMMAND...
+  local cap=$1 peak; shift
+  peak=$(python3 peak.py "$@" --memory "${cap}MiB" -q) || { fail "$*"; return; }
+  echo "$((peak / 1024)) MiB under --memory ${cap}MiB: $1 ${*:3}"
+  [ "$peak" -le $(((cap + 64) * 1024)) ] || fail "$((peak / 1024)) MiB under --memory ${cap}MiB: $*"
+}
+# Holes are enough: memory does not depend on what the weights are.
+for family in mxfp4 fp8 nvfp4; do
+  make-checkpoint --family $family --layers 2 --first-dense 1 --experts 6 --hidden 4096 --intermediate 2048 --fill-layers none \
+    -o ck-$family -q >/dev/null 2>log || { fail "no checkpoint: $(cat log)"; continue; }
+done
+for world in 1 4; do
+  capped 256 build-planescache ck-mxfp4 -o c --store s --tiers base,delta,fp4,fp4q --ckpt-id $world --world $world -T 8
+  rm -rf c s
+done
+capped 100 build-planescache ck-mxfp4 -o c --ckpt-id x -T 8
+capped 64 build-fp4-packs --from-planescache c -o s --tiers base,delta,fp4,fp4q --reflink never -T 8
+capped 2048 build-planescache ck-fp8 -o c --ckpt-id 8 --world 2 -T 4
+capped 256 build-planescache ck-nvfp4 -o c --ckpt-id nv -T 4
+expect 2 build-planescache ck-mxfp4 -o d --ckpt-id x --memory 20MiB
+says 'too small here; the smallest that works is [0-9]+$'
+finish
