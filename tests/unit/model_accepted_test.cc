@@ -211,10 +211,11 @@ TEST_CASE("what is left alone is counted by kind") {
   const Checkpoint checkpoint = open_variant(scratch, v);
   const Model model = find_experts(checkpoint);
   CHECK(model.left_alone.size() == expected.size());
-  for (const auto& [kind, count] : expected) {
+  for (const auto& row : expected) {
+    const auto& kind = row.first;
     CAPTURE(kind);
     REQUIRE(model.left_alone.count(kind) == 1);
-    CHECK(model.left_alone.at(kind).tensors == count);
-    CHECK(model.left_alone.at(kind).bytes == 3 * count);
+    CHECK(model.left_alone.at(kind).tensors == row.second);
+    CHECK(model.left_alone.at(kind).bytes == 3 * row.second);
   }
 }

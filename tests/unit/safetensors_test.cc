@@ -306,11 +306,12 @@ TEST_CASE("all dtypes are known by name and size") {
       {"BF16", 16},       {"U32", 32},    {"I32", 32},    {"F32", 32},    {"U64", 64},    {"I64", 64},
       {"F64", 64},        {"C64", 64},    {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
       {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4}};
-  for (const auto& [text, size] : dtypes) {
+  for (const auto& row : dtypes) {
+    const char* text = row.first;
     CAPTURE(text);
     CHECK(parse_dtype(text) != Dtype::other);
     CHECK(name(parse_dtype(text)) == text);
-    CHECK(bits(parse_dtype(text)) == size);
+    CHECK(bits(parse_dtype(text)) == row.second);
   }
   for (const char* text : {"", "f32", "F32 ", "E8M0", "unknown"}) CHECK(parse_dtype(text) == Dtype::other);
   CHECK(bits(Dtype::other) == 0);
