@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "checkpoint/model.h"
 #include "memory_os.h"
+#include "require.h"
 #include "scratch.h"
 
 using namespace planesmith;
@@ -40,10 +41,6 @@ const std::vector<std::list<Front>>& goldens() {
     return fronts;
   }();
   return all;
-}
-
-void require(bool holds) {
-  if (!holds) std::abort();
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
 // Input: the front of a safetensors file, 8 bytes of length and the header. The data is a hole as long as the
 // largest number in the header's text that fits, so that most mutations of a good header stay near a good
 // file.
-#include <cstdlib>
-
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
 #include "memory_os.h"
+#include "require.h"
 
 using namespace planesmith;
 
@@ -20,10 +19,6 @@ std::uint64_t largest_number(std::string_view text) {
     if (number <= kMostData) largest = std::max(largest, number);
   }
   return largest;
-}
-
-void require(bool holds) {
-  if (!holds) std::abort();
 }
 
 }  // namespace

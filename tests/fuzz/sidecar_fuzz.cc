@@ -1,9 +1,8 @@
 // Input: a meta.json or a pack's sidecar. What is accepted must come out again as it was understood.
-#include <cstdlib>
-
 #include "base/error.h"
 #include "format/pack.h"
 #include "format/planescache.h"
+#include "require.h"
 
 using namespace planesmith;
 
@@ -11,18 +10,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     const format::CacheMeta meta = format::parse_meta(text, "meta.json");
-    if (format::parse_meta(format::meta_json(meta), "again") != meta) std::abort();
-    if (format::cache_key(meta).size() != 20) std::abort();
+    require(format::parse_meta(format::meta_json(meta), "again") == meta);
+    require(format::cache_key(meta).size() == 20);
   } catch (const Error& error) {
-    if (error.path() != "meta.json") std::abort();
+    require(error.path() == "meta.json");
   }
   try {
     const format::Sidecar sidecar = format::parse_sidecar(text, "sidecar");
     const std::string written = format::sidecar_json(sidecar.spec, sidecar.layer_keys);
     const format::Sidecar again = format::parse_sidecar(written, "again");
-    if (again.spec != sidecar.spec || again.layer_keys != sidecar.layer_keys) std::abort();
+    require(again.spec == sidecar.spec && again.layer_keys == sidecar.layer_keys);
   } catch (const Error& error) {
-    if (error.path() != "sidecar") std::abort();
+    require(error.path() == "sidecar");
   }
   return 0;
 }
