@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "quant/backend.h"
+#include "unit/build_fixture.h"
 #include "unit/kernel_inputs.h"
 
 namespace planesmith::testing {
@@ -216,6 +217,19 @@ TEST_CASE("CUDA: a device number that does not exist is a usage error") {
     CHECK(error.code() == ErrorCode::usage);
     CHECK(std::string(error.what()).find("4711") != std::string::npos);
   }
+}
+
+TEST_CASE("CUDA: caches and packs equal the engine's") {
+  if (cuda() == nullptr) return;
+  for (const std::string& model : test::kGoldenModels)
+    for (const test::Variant& variant : test::golden_variants(model)) {
+      CAPTURE(model);
+      CAPTURE(variant.name);
+      const Scratch out;
+      test::build_into(test::hasty_context(), test::golden(model) + "/checkpoint", variant.request,
+                       variant.ckpt_id, out.path(), Trust::record, {"cuda", "auto", {}});
+      CHECK(test::engine_digests(out.path()) == variant.files);
+    }
 }
 
 TEST_CASE("CUDA: buffers are aligned and can be empty") {
