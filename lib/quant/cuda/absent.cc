@@ -4,7 +4,7 @@
 namespace planesmith {
 
 std::unique_ptr<Backend> make_cuda_backend(const std::vector<std::uint64_t>&, std::string& why) {
-  why = "these programs were built without it (no CUDA toolkit was found then)";
+  why = "these programs were built without it; build them where the CUDA toolkit is installed";
   return nullptr;
 }
 
