@@ -40,7 +40,8 @@ std::string text(const Json& value, const char* key, const std::string& path) {
 }  // namespace
 
 std::vector<std::uint64_t> Profile::sparse_layers() const {
-  std::vector<std::uint64_t> layers(geometry.layers - first_dense);
+  if (!geometry) return {};
+  std::vector<std::uint64_t> layers(geometry->layers - first_dense);
   std::iota(layers.begin(), layers.end(), first_dense);
   return layers;
 }
@@ -50,15 +51,17 @@ Profile parse_profile(std::string_view json, const std::string& path) {
   if (!object.is_object()) throw Error(path, "is no profile: not a JSON object");
   Profile profile;
   profile.name = text(value_of(object, "name"), "name", path);
-  const Json& geometry = value_of(object, "geometry");
-  if (!geometry.is_object()) throw Error(path, "is no profile: it has no \"geometry\"");
-  const auto of_geometry = [&](const char* key, std::uint64_t most) {
-    return number(value_of(geometry, key), key, 1, most, path);
-  };
-  profile.geometry = {of_geometry("layers", kMostCount), of_geometry("experts", kMostCount),
-                      of_geometry("hidden", kMostWidth), of_geometry("intermediate", kMostWidth)};
-  if (geometry.contains("first_dense"))
-    profile.first_dense = number(geometry["first_dense"], "first_dense", 0, profile.geometry.layers, path);
+  if (const Json& geometry = value_of(object, "geometry"); geometry.is_object()) {
+    const auto of_geometry = [&](const char* key, std::uint64_t most) {
+      return number(value_of(geometry, key), key, 1, most, path);
+    };
+    profile.geometry = {of_geometry("layers", kMostCount), of_geometry("experts", kMostCount),
+                        of_geometry("hidden", kMostWidth), of_geometry("intermediate", kMostWidth)};
+    if (geometry.contains("first_dense"))
+      profile.first_dense = number(geometry["first_dense"], "first_dense", 0, profile.geometry->layers, path);
+  } else if (!geometry.is_null()) {
+    throw Error(path, "\"geometry\" of a profile must be an object");
+  }
   if (object.contains("revision")) profile.revision = text(object["revision"], "revision", path);
   if (object.contains("families")) {
     if (!object["families"].is_array()) throw Error(path, "\"families\" of a profile must be a list");
@@ -82,6 +85,34 @@ std::vector<std::string> profile_folders() {
   return folders;
 }
 
+namespace {
+
+// All profiles there are; of several with one file name the first folder's, as find_profile takes it.
+std::map<std::string, std::string> installed_profiles(Os& os) {
+  std::map<std::string, std::string> path_of;
+  for (const std::string& folder : profile_folders()) {
+    if (!exists(os, folder)) continue;
+    for (const std::string& file : list_dir(os, folder))
+      if (file.ends_with(".json")) path_of.try_emplace(file.substr(0, file.size() - 5), join(folder, file));
+  }
+  return path_of;
+}
+
+// "160 experts instead of 256", one for each number that differs.
+std::vector<std::string> differences(const format::Geometry& found, const format::Geometry& known) {
+  std::vector<std::string> out;
+  const auto compare = [&](const char* what, std::uint64_t a, std::uint64_t b) {
+    if (a != b) out.push_back(fmt::format("{} {} instead of {}", what, a, b));
+  };
+  compare("layers", found.layers, known.layers);
+  compare("experts", found.experts, known.experts);
+  compare("hidden", found.hidden, known.hidden);
+  compare("intermediate", found.intermediate, known.intermediate);
+  return out;
+}
+
+}  // namespace
+
 Profile find_profile(Os& os, const std::string& name_or_file) {
   std::vector<std::string> paths = {name_or_file}, names;
   const bool is_name = name_or_file.find('/') == std::string::npos;
@@ -91,15 +122,27 @@ Profile find_profile(Os& os, const std::string& name_or_file) {
     if (exists(os, path) && !S_ISDIR(status(os, path).st_mode))
       return parse_profile(read_text(os, path, kMostBytes), path);
 
-  for (const std::string& folder : profile_folders()) {
-    if (!exists(os, folder)) continue;
-    for (const std::string& file : list_dir(os, folder))
-      if (file.ends_with(".json")) names.push_back(file.substr(0, file.size() - 5));
-  }
+  for (const auto& [name, path] : installed_profiles(os)) names.push_back(name);
   throw Error(ErrorCode::usage, name_or_file,
               names.empty()
                   ? "is no profile, neither a file nor a name; none are installed"
                   : fmt::format("is no profile, neither a file nor one of {}", fmt::join(names, ", ")));
+}
+
+std::string compare_with_profiles(Os& os, const format::Geometry& geometry) {
+  std::vector<std::string> matching, least;
+  std::string nearest;
+  for (const auto& [name, path] : installed_profiles(os)) {
+    const Profile profile = parse_profile(read_text(os, path, kMostBytes), path);
+    if (!profile.geometry) continue;
+    const std::vector<std::string> differing = differences(geometry, *profile.geometry);
+    if (differing.empty()) matching.push_back(profile.name);
+    if (nearest.empty() || differing.size() < least.size()) nearest = profile.name, least = differing;
+  }
+  if (!matching.empty()) return fmt::format("matches profile {}", fmt::join(matching, ", "));
+  constexpr std::size_t kAkin = 2;  // with more numbers that differ it is another model altogether
+  if (nearest.empty() || least.size() > kAkin) return "";
+  return fmt::format("matches no profile; differs least from {}: {}", nearest, fmt::join(least, ", "));
 }
 
 }  // namespace planesmith

@@ -23,7 +23,10 @@ KnownModel model_of_manifest(const CacheFacts& facts, const std::string& path) {
 }
 
 KnownModel model_of_profile(const Profile& profile) {
-  return {profile.geometry, profile.sparse_layers(), "profile " + profile.name};
+  if (!profile.geometry)
+    throw Error(ErrorCode::usage, profile.name,
+                "this profile does not say the model's geometry; give --config or --checkpoint");
+  return {*profile.geometry, profile.sparse_layers(), "profile " + profile.name};
 }
 
 KnownModel model_of_checkpoint(const Model& model, const std::string& folder) {
