@@ -12,6 +12,7 @@
 
 #include "base/parallel.h"
 #include "base/version.h"
+#include "common/document.h"
 #include "common/progress_line.h"
 
 namespace planesmith {
@@ -53,6 +54,7 @@ void add_common_flags(CLI::App& app, CommonFlags& flags) {
 int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags, const std::function<int(Context&)>& body) {
   const std::string program = app.get_name();
   app.set_version_flag("--version", [] { return version_text(); }, "Print the versions of this program and its libraries");
+  add_generate_flag(app);
   app.get_formatter()->column_width(36);
   try {
     app.parse(argc, argv);

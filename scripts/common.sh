@@ -1,0 +1,18 @@
+# shellcheck shell=bash
+# Sourced by the scripts that operators run: finds the programs, says what goes on.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+[ -d "$here/../build/release/bin" ] && PATH=$here/../build/release/bin:$PATH  # a source tree; else where installed
+
+say() { printf '%s\n' "$*" >&2; }
+die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+# usage: prints the comment at the top of the script.
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+wrong() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; usage >&2; exit 2; }
+# value_of OPTION REST...: the value that must follow an option.
+value_of() { [ $# -ge 2 ] || wrong "$1 needs a value"; printf '%s' "$2"; }
+need() {
+  local program
+  for program in "$@"; do
+    command -v "$program" >/dev/null || die "$program is not there; build it first (cmake --preset release && cmake --build --preset release)"
+  done
+}

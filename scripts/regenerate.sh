@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# usage: regenerate.sh CHECKPOINT OUT [options]
+#
+# Everything between a checkpoint and an engine that boots from it: plan and space check, planes cache and packs in one
+# pass over the checkpoint, a check as the engine would make it, manifests, and chunks to publish where asked for.
+# Interrupted, it is simply started again. Standard output is the environment to serve with:
+#     eval "$(regenerate.sh CHECKPOINT OUT)"
+#
+#   OUT/planescache   the cache           OUT/packs   the packs           OUT/chunks   what --publish makes
+#
+#   --world W         tensor-parallel ranks (default 1)
+#   --tiers LIST      packs to build, or none (default base,delta,fp4)
+#   --fp4 KIND        FP4 planes in the cache: none, nibble, quintal (default nibble)
+#   --ckpt-id ID      pin this identity instead of the content id
+#   --sample N        experts to compute again from the checkpoint for the check (default 64)
+#   --publish NAME    pack the cache into OUT/chunks/NAME.tar.zst.part.*
+#   -n, --dry-run     stop after plan and space check
+set -euo pipefail
+. "$(dirname "$0")/common.sh"
+
+world=1 tiers=base,delta,fp4 fp4=nibble sample=64 publish='' dry_run=false identity=() places=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --world) world=$(value_of "$@"); shift ;;
+    --tiers) tiers=$(value_of "$@"); shift ;;
+    --fp4) fp4=$(value_of "$@"); shift ;;
+    --ckpt-id) identity=(--ckpt-id "$(value_of "$@")"); shift ;;
+    --sample) sample=$(value_of "$@"); shift ;;
+    --publish) publish=$(value_of "$@"); shift ;;
+    -n | --dry-run) dry_run=true ;;
+    -h | --help) usage; exit ;;
+    -*) wrong "$1 is no option" ;;
+    *) places+=("$1") ;;
+  esac
+  shift
+done
+[ ${#places[@]} = 2 ] || wrong "give a checkpoint and an output folder"
+checkpoint=${places[0]} out=${places[1]}
+need build-planescache verify-ckpt-id
+[ -z "$publish" ] || need pack-chunks
+
+build=(build-planescache "$checkpoint" --out "$out/planescache" --world "$world" --fp4 "$fp4" "${identity[@]}")
+check=(verify-ckpt-id check --planescache "$out/planescache" --world "$world" --fp4 "$fp4" "${identity[@]}")
+if [ "$tiers" != none ]; then
+  build+=(--store "$out/packs" --tiers "$tiers")
+  check+=(--store "$out/packs" --tiers "$tiers")
+fi
+
+say "== plan and space"
+"${build[@]}" --dry-run >&2
+$dry_run && exit
+
+say "== build"
+"${build[@]}" >&2
+
+say "== check"
+"${check[@]}" --checkpoint "$checkpoint" --sample "$sample" >&2
+
+say "== manifests"
+for manifest in "$out"/planescache/v2/*/*/manifest.json "$out"/packs/*.manifest.json; do
+  [ -e "$manifest" ] || continue
+  verify-ckpt-id verify --quick "$manifest" >&2
+done
+
+if [ -n "$publish" ]; then
+  say "== chunks"
+  # A finished set is not made again.
+  [ -e "$out/chunks/$publish.manifest.json" ] ||
+    pack-chunks pack "$out/planescache" --name "$publish" --out "$out/chunks" >&2
+  pack-chunks verify "$out/chunks" --name "$publish" >&2
+fi
+
+say "== environment to serve with"
+"${check[@]}" --print-env
