@@ -61,19 +61,24 @@ cpp_check() {
   cppcheck --quiet -j "$jobs" --std=c++20 --language=c++ --enable=warning,performance,portability --inline-suppr \
     --error-exitcode=1 -I lib -I apps --suppress=missingInclude --suppress=unknownMacro lib apps
 }
+shell_check() {
+  command -v shellcheck >/dev/null || { echo "SKIPPED: shellcheck is not installed"; return 77; }
+  shellcheck -S warning .ci/run scripts/*.sh scripts/slurm/*.sbatch
+}
 
-$full && packages=full || packages=test
+if $full; then packages="full" seconds=600; else packages="test" seconds=10; fi
 ./scripts/install-deps.sh "$packages" || exit 1
 suite release
-[ -e tests/fuzz/run.sh ] && step "fuzz" bash tests/fuzz/run.sh "$($full && echo 600 || echo 10)"
+step "fuzz, $seconds s each" bash tests/fuzz/run.sh "$seconds"
 if $full; then
   step "build dev (warnings are errors)" build dev
   suite asan-ubsan
   suite tsan
   step "clang-tidy" clang_tidy
   step "cppcheck" cpp_check
+  step "shellcheck" shell_check
   for script in tests/full/*.sh; do
-    [ -e "$script" ] && step "$script" env BIN="$PWD/build/release/bin" SOURCE="$PWD" bash "$script"
+    step "$script" env BIN="$PWD/build/release/bin" SOURCE="$PWD" bash "$script"
   done
 fi
 

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# From a fresh clone to a planes cache that is proved right: installs what is missing, builds the programs, makes a
+# small stand-in for DeepSeek-V4 in build/demo, converts and verifies it. Run it again at will; it goes on where it was.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/common.sh
+[ $# = 0 ] || wrong "takes no arguments"
+step() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+size_of() { du -sh --apparent-size "$1" | cut -f1; }
+
+step "1/5  Packages"
+./scripts/install-deps.sh
+echo "all there"
+
+step "2/5  Building the programs (the first time takes some minutes)"
+cmake --preset release >/dev/null
+cmake --build --preset release --target build-planescache verify-ckpt-id make-checkpoint
+
+checkpoint=build/demo/DeepSeek-V4-demo cache=build/demo/planescache
+step "3/5  A demo checkpoint: DeepSeek-V4's names and number formats, made-up weights with realistic statistics"
+if [ ! -e "$checkpoint/config.json" ]; then
+  rm -rf "$checkpoint"  # a run that was interrupted
+  build/release/bin/make-checkpoint -o "$checkpoint" --family mxfp4 --layers 4 --experts 16 --hidden 2048 --intermediate 1024 \
+    --shards 6
+fi
+echo "$checkpoint: $(size_of $checkpoint)"
+
+step "4/5  Converting it"
+build-planescache "$checkpoint" --out "$cache" | tee build/demo/build.txt
+
+step "5/5  Proving it right"
+# Would the engine boot from it? And: 32 experts computed again from the checkpoint, compared byte for byte.
+verify-ckpt-id check --planescache "$cache" --checkpoint "$checkpoint" --sample 32 >build/demo/check.txt ||
+  { status=$?; cat build/demo/check.txt; exit "$status"; }
+tail -n 3 build/demo/check.txt
+for manifest in "$cache"/v2/*/*/manifest.json; do verify-ckpt-id verify "$manifest"; done
+
+step "Done"
+cat <<SUMMARY
+$checkpoint  $(size_of $checkpoint)
+    what a model hub gives you: a mixture-of-experts model whose experts are 4-bit numbers
+$cache  $(size_of $cache)
+    what the engine boots from: every expert as a 2-bit plane (what is computed with), its scales, and a 4-bit
+    plane (what the engine refines with), in the order the GPU reads them
+The cache was compared with the checkpoint and with its own manifest; the engine would find every layer.
+
+With a real model:
+    build/release/bin/build-planescache /path/to/checkpoint --out /path/to/cache --dry-run     # what it would do
+    ./scripts/regenerate.sh /path/to/checkpoint /path/to/output                                # all of it, checked
+SUMMARY
