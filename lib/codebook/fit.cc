@@ -32,6 +32,14 @@ std::array<std::int64_t, kGridLevels> on_grid(const Counts& counts) {
   return weights;
 }
 
+// last_nearer_to_lower(a, b), for the many calls of fit_subset.
+constexpr auto kSplit = [] {
+  std::array<std::array<int, kGridLevels>, kGridLevels> split{};
+  for (int a = 0; a < kGridLevels; ++a)
+    for (int b = a + 1; b < kGridLevels; ++b) split[a][b] = last_nearer_to_lower(a, b);
+  return split;
+}();
+
 double ratio(double a, double b) {
   return b == 0 ? 0 : a / b;
 }
@@ -168,7 +176,7 @@ LevelSet fit_subset(const Counts& counts, int levels) {
   // What a level a below the lowest level b saves: the elements that are nearer to it cost (x - a)^2, not (x
   // - b)^2.
   const auto saving = [&](int a, int b) {
-    const int va = grid_value(a), vb = grid_value(b), t = last_nearer_to_lower(a, b);
+    const int va = grid_value(a), vb = grid_value(b), t = kSplit[a][b];
     return (vb - va) * (count[t] * (va + vb) - 2 * sum[t]);
   };
   // cost[a]: the least cost of all elements with a the lowest of k levels, and the first set that has it.

@@ -1,6 +1,7 @@
 #include "codebook/repack_run.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,11 +10,11 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/stream.h"
+#include "quant/backend.h"
 
 namespace planesmith {
 namespace {
-
-constexpr std::uint64_t kLeastBuffer = 256 * kKiB, kGoodBuffer = 4 * kMiB;
 
 struct Outcome {
   Deviation deviation;
@@ -82,52 +83,45 @@ class TaskRun {
  private:
   Outcome group() {
     Counts all{}, own{};
-    for (const RepackRange& range : task_.elsewhere)
-      count(File::open_read(context_.os, join(run_.folder, run_.files[range.file].name)), range, all);
-
-    const bool whole = task_.bytes() <= buffer_.size();
-    if (whole) {
-      std::uint64_t at = 0;
-      for (const RepackRange& range : task_.ranges) {
-        work_.source().read(buffer_.subspan(at, range.size), range.offset);
-        at += range.size;
-      }
-      run_.remapper.count(buffer_.first(at), own);
-    } else {
-      for (const RepackRange& range : task_.ranges) count(work_.source(), range, own);
+    for (const RepackRange& range : task_.elsewhere) {
+      const File file = File::open_read(context_.os, join(run_.folder, run_.files[range.file].name));
+      in_pieces(range, [&](std::uint64_t offset, std::uint64_t bytes) {
+        file.read(buffer_.first(bytes), offset);
+        run_.remapper.count(buffer_.first(bytes), all);
+      });
     }
+
+    // Where the group fits into the buffer it is read once. A piece is counted, and mapped and written, while
+    // the cache still has it.
+    const bool whole = task_.bytes() <= buffer_.size();
+    std::uint64_t at = 0;
+    for (const RepackRange& range : task_.ranges)
+      in_pieces(range, [&](std::uint64_t offset, std::uint64_t bytes) {
+        const Bytes piece = buffer_.subspan(whole ? at : 0, bytes);
+        work_.source().read(piece, offset);
+        run_.remapper.count(piece, own);
+        at += bytes;
+      });
     for (unsigned n = 0; n < 16; ++n) all[n] += own[n];
 
     const Codebook codebook = run_.remapper.choose(all);
-    std::uint64_t at = 0;
-    for (const RepackRange& range : task_.ranges) {
-      if (whole) {
-        const Bytes bytes = buffer_.subspan(at, range.size);
-        run_.remapper.apply(codebook, bytes);
-        put(bytes, range.offset);
-        at += range.size;
-      } else {
-        in_pieces(work_.source(), range, [&](Bytes bytes, std::uint64_t offset) {
-          run_.remapper.apply(codebook, bytes);
-          put(bytes, offset);
-        });
-      }
-    }
+    at = 0;
+    for (const RepackRange& range : task_.ranges)
+      in_pieces(range, [&](std::uint64_t offset, std::uint64_t bytes) {
+        const Bytes piece = buffer_.subspan(whole ? at : 0, bytes);
+        if (!whole) work_.source().read(piece, offset);
+        run_.remapper.apply(codebook, piece);
+        put(piece, offset);
+        at += bytes;
+      });
     return {deviation(own, codebook.map), codebook.levels};
   }
 
-  void count(const File& file, const RepackRange& range, Counts& counts) {
-    in_pieces(file, range, [&](Bytes bytes, std::uint64_t) { run_.remapper.count(bytes, counts); });
-  }
-
-  template <class Take>
-  void in_pieces(const File& file, const RepackRange& range, Take take) {
-    for (std::uint64_t done = 0; done < range.size;) {
+  template <class Do>
+  void in_pieces(const RepackRange& range, Do work) {
+    for (std::uint64_t done = 0; done < range.size; done += kPiece) {
       context_.check_stop();
-      const Bytes piece = buffer_.first(std::min<std::uint64_t>(buffer_.size(), range.size - done));
-      file.read(piece, range.offset + done);
-      take(piece, range.offset + done);
-      done += piece.size();
+      work(range.offset + done, std::min(kPiece, range.size - done));
     }
   }
 
@@ -148,7 +142,7 @@ class TaskRun {
 RepackMemory share_memory(const Context& context, Granularity granularity, const format::Geometry& geometry) {
   const std::uint64_t group = group_bytes(granularity, geometry);
   const std::uint64_t fixed = granularity == Granularity::block32 ? sizeof(NibbleMap) << kGridLevels : 0;
-  const std::uint64_t least = std::max(kLeastBuffer, granularity == Granularity::row ? group : 0);
+  const std::uint64_t least = std::max(kPiece, granularity == Granularity::row ? group : 0);
   if (context.memory < fixed + least)
     throw Error(ErrorCode::usage, "",
                 fmt::format("--memory {} is too small; the smallest that works here is {}",
@@ -157,7 +151,7 @@ RepackMemory share_memory(const Context& context, Granularity granularity, const
   RepackMemory memory;
   memory.workers = static_cast<int>(
       std::min<std::uint64_t>(static_cast<std::uint64_t>(std::max(context.threads, 1)), room / least));
-  memory.buffer = std::min(std::max(kGoodBuffer, group), room / static_cast<std::uint64_t>(memory.workers));
+  memory.buffer = std::min(std::max(kPiece, group), room / static_cast<std::uint64_t>(memory.workers));
   memory.total = fixed + memory.buffer * static_cast<std::uint64_t>(memory.workers);
   return memory;
 }
@@ -176,14 +170,19 @@ void run_repack(const Context& context, const RepackRun& run, const std::vector<
     for (std::size_t t = 0; t < run.files[f].tasks.size(); ++t) items.push_back({f, t});
     if (run.files[f].tasks.empty()) make(run.files[f])->finish({run.files[f].name, 0, {}, {}});
   }
-  std::vector<std::vector<std::uint8_t>> buffers(static_cast<std::size_t>(run.memory.workers));
+  const auto memory = make_cpu_backend(kScalarKernels);  // aligned, and not filled in vain
+  std::vector<std::unique_ptr<Buffer>> buffers(static_cast<std::size_t>(run.memory.workers));
   parallel_for(items.size(), run.memory.workers, [&](std::size_t i, int worker) {
     context.check_stop();
-    std::vector<std::uint8_t>& buffer = buffers[static_cast<std::size_t>(worker)];
-    buffer.resize(run.memory.buffer);
+    std::unique_ptr<Buffer>& buffer = buffers[static_cast<std::size_t>(worker)];
+    if (!buffer) {
+      buffer = memory->allocate(run.memory.buffer);
+      ::madvise(buffer->bytes().data(), buffer->bytes().size(), MADV_HUGEPAGE);  // every byte passes through it
+    }
     const auto [f, t] = items[i];
     works[f]->open(context, run.folder, make);
-    works[f]->done(t, TaskRun(context, run, run.files[f].tasks[t], *works[f], buffer)(), run.list_codebooks);
+    works[f]->done(t, TaskRun(context, run, run.files[f].tasks[t], *works[f], buffer->bytes())(),
+                   run.list_codebooks);
   });
 }
 
