@@ -193,10 +193,12 @@ void check_profile(const Inventory& inventory, const Profile& profile, Findings&
                           fmt::format("{} is {}, profile {} has {}", what, is, profile.name, should),
                           "it is another model, or a pruned one", "choose the profile of this model"});
   };
-  differ("num_hidden_layers", found.layers, profile.geometry.layers);
-  differ("the number of routed experts", found.experts, profile.geometry.experts);
-  differ("hidden_size", found.hidden, profile.geometry.hidden);
-  differ("moe_intermediate_size", found.intermediate, profile.geometry.intermediate);
+  if (const auto& known = profile.geometry) {
+    differ("num_hidden_layers", found.layers, known->layers);
+    differ("the number of routed experts", found.experts, known->experts);
+    differ("hidden_size", found.hidden, known->hidden);
+    differ("moe_intermediate_size", found.intermediate, known->intermediate);
+  }
   if (profile.expert_tensors) {
     std::uint64_t weights = 0;
     for (const auto& [name, tensor] : inventory.tensors) {
