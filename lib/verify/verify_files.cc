@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -50,12 +51,21 @@ class Verifier {
     if (!options_.quick) check_contents();
     std::stable_sort(result_.differences.begin(), result_.differences.end(),
                      [](const Difference& a, const Difference& b) { return a.path < b.path; });
+    for (const auto& [what, files] : remarks_)
+      result_.notes.push_back(
+          fmt::format("{} files, the first of them {}: {}", files.first, files.second, what));
     return std::move(result_);
   }
 
  private:
   void differs(Kind kind, const std::string& path, std::string what) {
     result_.differences.push_back({kind, path, std::move(what)});
+  }
+
+  // The same remark on many files is one note.
+  void remark(const std::string& what, const std::string& path) {
+    auto& [count, first] = remarks_[what];
+    if (count++ == 0) first = path;
   }
 
   // Presence, kind and size; what passes is a candidate.
@@ -103,9 +113,7 @@ class Verifier {
       if (lacks && !candidate.xxh3 && !candidate.sha256)
         throw Error(ErrorCode::usage, entry.path,
                     fmt::format("the manifest has no {} of it; choose another --hash", lacks));
-      if (lacks)
-        result_.notes.push_back(
-            fmt::format("{}: no {} is recorded; the other digest was compared", entry.path, lacks));
+      if (lacks) remark(fmt::format("no {} is recorded; the other digest was compared", lacks), entry.path);
     } else {
       candidate.xxh3 = has_xxh3;
       candidate.sha256 = !has_xxh3 && has_sha256;
@@ -114,8 +122,7 @@ class Verifier {
     if (candidate.xxh3 || candidate.sha256 || candidate.git_sha1)
       candidates_.push_back(std::move(candidate));
     else
-      result_.notes.push_back(
-          fmt::format("{}: no digest is recorded; only its size was compared", entry.path));
+      remark("no digest is recorded; only the size was compared", entry.path);
   }
 
   void check_derived(const DerivedFile& derived) {
@@ -279,6 +286,7 @@ class Verifier {
   const VerifyOptions& options_;
   VerifyRecord record_;
   std::vector<Candidate> candidates_;
+  std::map<std::string, std::pair<std::uint64_t, std::string>> remarks_;
   Verification result_;
 };
 

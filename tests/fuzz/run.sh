@@ -30,6 +30,13 @@ seeds_sidecar() {
   find "$golden" \( -name meta.json -o -path '*/store/*.json' \) -printf '%p\n' |
     while read -r file; do cp "$file" "$1/$(echo "$file" | tr / _)"; done
 }
+# Of every kind; chunks manifests have a target of their own.
+seeds_manifest() {
+  printf '%s  a/b\n' "$(printf x | sha256sum | cut -c1-64)" >"$1/sums"
+  printf '[{"type": "file", "path": "a", "size": 1, "oid": "%s"}, {"type": "file", "path": "b", "size": 1, "oid": "", "lfs": {"oid": "%s"}}]' \
+    "$(printf x | sha1sum | cut -c1-40)" "$(printf x | sha256sum | cut -c1-64)" >"$1/listing"
+  cp tests/fuzz/seeds/manifest/* "$1"
+}
 
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target $(printf '%s-fuzz ' "$@")
