@@ -18,7 +18,7 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
   request.ckpt_id = flags.identity.pin;
   request.trust = trust_of(flags);
   request.dry_run = flags.dry_run;
-  if (!flags.layers.empty()) request.layers = parse_number_list(flags.layers, "--layers");
+  if (flags.layers) request.layers = parse_number_list(*flags.layers, "--layers");
   const FromCacheReport report = packs_from_planescache(context, request, choose_kernels(flags.isa));
   if (flags.json) {
     print_result(pretty({{"ckpt_id", report.ckpt_id},

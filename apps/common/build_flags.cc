@@ -57,7 +57,7 @@ Trust trust_of(const BuildFlags& flags) {
 
 BackendChoice backend_of(const BuildFlags& flags) {
   BackendChoice choice{flags.backend, flags.isa, {}};
-  if (!flags.gpus.empty()) choice.gpus = parse_number_list(flags.gpus, "--gpus");
+  if (flags.gpus) choice.gpus = parse_number_list(*flags.gpus, "--gpus");
   return choice;
 }
 
@@ -65,7 +65,7 @@ int run_build(Context& context, const BuildFlags& flags, PlanRequest request, Bu
   request.world = flags.world;
   request.rank = parse_rank(flags.rank);
   request.zero_mode = format::parse_zero_mode(flags.zero_mode);
-  if (!flags.layers.empty()) request.layers = parse_number_list(flags.layers, "--layers");
+  if (flags.layers) request.layers = parse_number_list(*flags.layers, "--layers");
   target.trust = trust_of(flags);
 
   const Checkpoint checkpoint = Checkpoint::open(context, flags.checkpoint);

@@ -1,6 +1,7 @@
 // Flags and flow that build-planescache and build-fp4-packs share: a checkpoint in, caches and packs out.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "common/flag_values.h"
@@ -14,8 +15,9 @@ namespace planesmith {
 struct BuildFlags {
   std::string checkpoint, out;
   std::uint64_t world = 1;
-  std::string rank = "all", zero_mode = "auto", layers;
-  std::string backend = "auto", gpus, isa = "auto";
+  std::string rank = "all", zero_mode = "auto";
+  std::string backend = "auto", isa = "auto";
+  std::optional<std::string> layers, gpus;  // none: all
   IdentityOptions identity;
   bool force = false, recheck = false, dry_run = false, json = false;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
 
 #include "codebook/report.h"
 #include "repack/commands.h"
@@ -12,7 +13,8 @@ namespace {
 
 struct AnalyzeFlags {
   AnalyzeOptions analyze;
-  std::string layers, report, isa = "auto";
+  std::optional<std::string> layers;  // none: all
+  std::string report, isa = "auto";
   bool json = false;
 };
 
@@ -55,7 +57,7 @@ std::string verdict_text(const Verdict& verdict) {
 
 int run(Context& context, const AnalyzeFlags& flags) {
   AnalyzeOptions options = flags.analyze;
-  if (!flags.layers.empty()) options.layers = parse_number_list(flags.layers, "--layers");
+  if (flags.layers) options.layers = parse_number_list(*flags.layers, "--layers");
   if (!flags.report.empty()) require_plotting_library();
   const Fidelity fidelity = analyze(context, options, choose_kernels(flags.isa));
   if (!flags.report.empty())

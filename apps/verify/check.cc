@@ -70,6 +70,14 @@ BootRequest request_of(Context& context, const CheckOptions& options) {
   return request;
 }
 
+void say_lines(Context& context, std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    context.progress.say(std::string(text.substr(0, end)));
+    text.remove_prefix(end == text.npos ? text.size() : end + 1);
+  }
+}
+
 int run(Context& context, const CheckOptions& options) {
   if (options.planescache.empty() && options.store.empty())
     throw Error(ErrorCode::usage, "", "give --planescache, --store or both");
@@ -84,7 +92,7 @@ int run(Context& context, const CheckOptions& options) {
   else if (verdict.hit())
     print_result(export_line(boot.ckpt_id) + "\n");
   else
-    context.progress.say(to_text(verdict));
+    say_lines(context, to_text(verdict));
   return verdict.hit() ? 0 : static_cast<int>(ErrorCode::difference);
 }
 

@@ -147,11 +147,6 @@ class Worker {
   std::array<Bytes, format::kSections> place_;
 };
 
-std::string nearest_existing(const Context& context, std::string path) {
-  while (!exists(context.os, path)) path = parent_of(path);
-  return path;
-}
-
 bool inside(const std::string& path, const std::string& folder) {
   return path == folder || (path.starts_with(folder) && (folder == "/" || path[folder.size()] == '/'));
 }
@@ -196,7 +191,7 @@ void check_targets(const Context& context, const Checkpoint& checkpoint, const P
   std::map<dev_t, std::pair<std::string, std::uint64_t>> needed;  // by file system
   const std::vector<std::unique_ptr<Sink>> sinks = make_sinks(context, plan, target);
   for (const std::unique_ptr<Sink>& sink : sinks) {
-    const std::string folder = nearest_existing(context, parent_of(sink->describe()));
+    const std::string folder = writable_base(context, parent_of(sink->describe()));
     if (inside(real_path(folder), source))
       throw Error(ErrorCode::usage, sink->describe(), "lies inside the checkpoint; choose a folder outside");
     auto& [path, bytes] = needed[status(context.os, folder).st_dev];

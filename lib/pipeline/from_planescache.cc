@@ -12,6 +12,7 @@
 #include "base/size.h"
 #include "format/planes.h"
 #include "manifest/manifest.h"
+#include "pipeline/sinks.h"
 #include "sink/cache_folder.h"
 #include "sink/pack_sink.h"
 
@@ -142,8 +143,8 @@ class Assembly {
     sources_ = sources(context_, request_, report.ckpt_id);
     for (const Source& source : sources_)
       for (const Tier tier : request_.tiers) add_pack(source, tier, report);
-    if (request_.dry_run) return report;
     check_space(report);
+    if (request_.dry_run) return report;
     for (const std::unique_ptr<PackSink>& sink : sinks_) sink->prepare();
     std::uint64_t total = 0;
     for (const std::unique_ptr<Job>& job : jobs_) total += job->left * job->sink->spec().pack.slot_bytes;
@@ -214,8 +215,7 @@ class Assembly {
   }
 
   void check_space(const FromCacheReport& report) const {
-    std::string folder = request_.store;
-    while (!exists(context_.os, folder)) folder = parent_of(folder);
+    const std::string folder = writable_base(context_, request_.store);
     const std::uint64_t available = free_space(context_.os, folder);
     if (!share_ && report.to_write > available)
       throw Error(folder, fmt::format("not enough space: {} needed, {} free", exact_size(report.to_write),

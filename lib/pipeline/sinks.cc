@@ -1,5 +1,13 @@
 #include "pipeline/sinks.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/file.h"
 #include "sink/pack_sink.h"
 #include "sink/planescache_sink.h"
 
@@ -25,6 +33,13 @@ std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan
           target.trust));
   }
   return sinks;
+}
+
+std::string writable_base(const Context& context, std::string path) {
+  while (!exists(context.os, path)) path = parent_of(path);
+  if (context.os.access(path.c_str(), W_OK | X_OK) != 0)
+    throw Error(path, fmt::format("is not writable: {}; choose another folder", std::strerror(errno)));
+  return path;
 }
 
 }  // namespace planesmith

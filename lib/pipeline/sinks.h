@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "pipeline/build.h"
@@ -9,5 +10,8 @@
 namespace planesmith {
 
 std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan& plan, const BuildTarget& target);
+
+// The nearest folder of a path that is there already. Error: nothing can be made in it.
+std::string writable_base(const Context& context, std::string path);
 
 }  // namespace planesmith

@@ -79,7 +79,15 @@ File PackSink::engine_lock() const {
 
 std::vector<std::uint64_t> PackSink::listed() const {
   const std::string path = sidecar_path();
-  const format::Sidecar sidecar = format::parse_sidecar(read_text(context_.os, path, 1 << 24), path);
+  const std::string text = read_text(context_.os, path, 1 << 24);
+  format::Sidecar sidecar{spec_.pack, {}};
+  try {
+    sidecar = format::parse_sidecar(text, path);
+  } catch (const Error& error) {
+    // The name has a digest of what a sidecar says, so a damaged one is this pack's. It lists nothing.
+    if (trust_ != Trust::nothing)
+      throw Error(path, fmt::format("{}; --force rebuilds it and the layers", error.reason()));
+  }
   if (sidecar.spec != spec_.pack)
     throw Error(path, "belongs to a pack of another identity or geometry; it is left alone, move it away");
   return sidecar.layer_keys;
@@ -96,13 +104,20 @@ void PackSink::list(std::uint64_t key, bool present) const {
 void PackSink::prepare() {
   make_dirs(context_.os, spec_.folder);
   const File lock = engine_lock();
-  const bool have_sidecar = exists(context_.os, sidecar_path());
+  bool have_sidecar = exists(context_.os, sidecar_path());
   if (have_sidecar) listed();  // refuses what is not ours
   if (exists(context_.os, pack_path())) {
     const std::uint64_t size = status(context_.os, pack_path()).st_size;
-    if (size != spec_.pack.file_bytes() && (have_sidecar || size != 0))
-      throw Error(pack_path(), fmt::format("has {} bytes, this pack has {}; it is left alone, move it away", size,
-                                           spec_.pack.file_bytes()));
+    if (size != spec_.pack.file_bytes() && (have_sidecar || size != 0)) {
+      if (trust_ != Trust::nothing)
+        throw Error(
+            pack_path(),
+            fmt::format(
+                "has {} bytes, this pack has {}; it is left alone: move it away, or rebuild it with --force",
+                size, spec_.pack.file_bytes()));
+      remove_file(context_.os, sidecar_path());  // nothing in it is vouched for
+      have_sidecar = false;
+    }
   } else if (have_sidecar) {
     // Without its pack the sidecar vouches for nothing.
     remove_file(context_.os, sidecar_path());

@@ -135,10 +135,20 @@ class PlanesCacheSink : public Sink {
     const std::string path = join(folder_, format::kMetaName), text = format::meta_json(spec_.meta);
     if (!exists(context_.os, path)) {
       write_atomically(context_.os, path, text);
-    } else if (format::parse_meta(read_text(context_.os, path, 1 << 20), path) != spec_.meta) {
-      throw Error(path, fmt::format("belongs to another cache: found {}, expected {}; move the folder away",
-                                    read_text(context_.os, path, 1 << 20), text));
+      return;
     }
+    const std::string found = read_text(context_.os, path, 1 << 20);
+    try {
+      if (format::parse_meta(found, path) == spec_.meta) return;
+    } catch (const Error& error) {
+      // The folder's name has a digest of this meta.json, so it can be of no other cache.
+      if (trust_ != Trust::nothing)
+        throw Error(path, fmt::format("{}; --force rebuilds it and the layers", error.reason()));
+      write_atomically(context_.os, path, text);
+      return;
+    }
+    throw Error(path, fmt::format("belongs to another cache: found {}, expected {}; move the folder away",
+                                  found, text));
   }
 
   SectionSet missing(const SparseLayer& layer) override { return missing(layer.index, trust_); }

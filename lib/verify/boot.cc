@@ -44,12 +44,18 @@ format::Fp4Tier fp4_of(const std::vector<const FoundIdentity*>& identities) {
   return any ? most : format::Fp4Tier::nibble;
 }
 
-std::vector<format::Tier> tiers_of(const std::vector<const FoundIdentity*>& identities, bool split) {
+std::vector<format::Tier> tiers_of(const std::vector<const FoundIdentity*>& identities, const Store& store,
+                                   const Boot& boot) {
   std::set<format::Tier> tiers;
+  // A pack whose sidecar is lost is one that the engine would empty, not one that is not there.
+  for (const PackFiles& pack : store.packs)
+    if (!pack.sidecar && pack.facts && pack.facts->ckpt_id == boot.ckpt_id && pack.world == boot.world &&
+        pack.facts->zero_mode == boot.zero_mode)
+      tiers.insert(*pack.facts->tier);
   for (const FoundIdentity* identity : identities)
     for (const PackFiles* pack : identity->packs) tiers.insert(pack->sidecar->spec.tier);
   if (!tiers.empty()) return {tiers.begin(), tiers.end()};
-  if (split) return {format::Tier::base, format::Tier::fp4q};
+  if (boot.fp4 == format::Fp4Tier::quintal) return {format::Tier::base, format::Tier::fp4q};
   return {format::Tier::base, format::Tier::delta, format::Tier::fp4};
 }
 
@@ -89,7 +95,7 @@ Boot complete(const BootRequest& request, const Store& store) {
   boot.zero_mode = request.zero_mode.value_or(
       shared(from, format::ZeroMode::automatic, [](const FoundIdentity& one) { return one.zero_mode; }));
   boot.fp4 = request.fp4.value_or(fp4_of(from));
-  boot.tiers = request.tiers.value_or(tiers_of(from, boot.fp4 == format::Fp4Tier::quintal));
+  boot.tiers = request.tiers.value_or(tiers_of(from, store, boot));
   if (request.rank && *request.rank >= boot.world)
     throw Error(ErrorCode::usage, "",
                 fmt::format("rank {} is outside the world of {}", *request.rank, boot.world));

@@ -98,12 +98,15 @@ PackFiles look_at_pack(Os& os, const std::string& stem, std::uint64_t rank, std:
   } catch (const Error& error) {
     pack.problem = exists(os, path) ? "sidecar: " + error.reason() : "the sidecar is missing";
   }
-  if (pack.sidecar)
-    take_facts(os, pack, [&](const CacheFacts& facts) {
-      return facts.tier && facts.world == world && facts.rank == rank &&
-             format::pack_spec(*facts.tier, facts.geometry, format::rank_shape(facts.geometry, world),
-                               facts.ckpt_id, facts.zero_mode) == pack.sidecar->spec;
-    });
+  // The name has a digest of all that a sidecar says, so the manifest fits or not whatever became of the
+  // sidecar.
+  take_facts(os, pack, [&](const CacheFacts& facts) {
+    return facts.tier && facts.world == world && facts.rank == rank &&
+           format::pack_stem(
+               format::pack_spec(*facts.tier, facts.geometry, format::rank_shape(facts.geometry, world),
+                                 facts.ckpt_id, facts.zero_mode),
+               rank, world) == name_of(stem);
+  });
   return pack;
 }
 

@@ -45,6 +45,25 @@ expect 3 build-fp4-packs --from-planescache t/planescache -o s4 --ckpt-id anothe
 says 'layer1.fp13.bin: at byte 24576: expert 1 is not what the manifest says'
 grep -q '"layers": \[\]\|"layers": \[0\]' s4/delta*.json || fail "the damaged layer is listed"
 
+# --- damage that --force repairs, and says so before ---
+cp -r t d; meta=$(echo d/planescache/v2/*/tp1-rank0/meta.json); meta=${meta##* }
+sidecar=$(echo d/store/base.*.rank0of1.json) pack=$(echo d/store/delta.*.pack)
+all() { build-planescache "$CK" -o d/planescache --store d/store --ckpt-id "$1" "${@:2}"; }
+pin=$(grep -q '"another"' "$meta" && echo another || echo $PIN)
+cp "$meta" good; echo '{}' >"$meta"
+expect 1 all "$pin"
+says 'meta.json: is not a planes cache.s meta.json; --force rebuilds it and the layers'
+expect 0 all "$pin" --force
+same good "$meta"
+echo garbage >"$sidecar"; truncate -s -1 "$pack"
+expect 1 all $PIN
+says 'rank0of1.json: .*; --force rebuilds it and the layers'
+expect 3 verify-ckpt-id check --store d/store --ckpt-id $PIN
+prints '^base pack'
+prints 'MISS  the sidecar is'
+expect 0 all $PIN --force
+for file in $(as_engine "$RIGHT/store"); do same "$RIGHT/store/$file" "d/store/$file"; done
+
 # --- the plan ---
 expect 0 build-planescache "$CK" -o n -n --store n2 --tiers base,delta,fp4,fp4q
 prints '18 expert weight tensors, 230 KiB \(235008 bytes\) read'
@@ -56,6 +75,16 @@ prints '"written_bytes": 345600'
 # --- wrong use costs no thinking, and nothing is left behind ---
 refused() { local status=$1 pattern=$2; shift 2; expect "$status" "$@"; says "$pattern"; absent n; absent n2; }
 refused 2 'layer 9 has no routed experts; the layers that have are 0 to 1' build-planescache "$CK" -o n --ckpt-id x --layers 9
+refused 2 "'' is not a list like 0-2,7" build-planescache "$CK" -o n --ckpt-id x --layers ""
+mkdir sealed; chmod a-w sealed
+if [ "$(id -u)" != 0 ] || mount -t tmpfs -o ro none sealed 2>/dev/null; then
+  refused 1 'sealed: is not writable: ' build-planescache "$CK" -o sealed/n --ckpt-id x -n
+  refused 1 'sealed: is not writable: ' build-fp4-packs "$CK" -o sealed/n --ckpt-id x
+  refused 1 'sealed: is not writable: ' build-fp4-packs --from-planescache d/planescache --ckpt-id $PIN -o sealed/n -n
+  umount sealed 2>/dev/null
+else
+  echo "note: nothing can be mounted here, no test of a read-only target"
+fi
 refused 2 "'0-' is not a list like 0-2,7" build-planescache "$CK" -o n --ckpt-id x --layers 0-
 refused 2 'intermediate size 128 is not divisible by world 3' build-planescache "$CK" -o n --ckpt-id x --world 3
 refused 2 'does not divide into tiles of 64 columns' build-planescache "$CK" -o n --ckpt-id x --world 4

@@ -58,6 +58,7 @@ prints '^  hit   layers 1, 6 parts each$'
 prints '^the engine would NOT boot from this'
 expect 3 with --print-env
 [ -s "$WORK/out" ] && fail "print-env printed something on a miss"
+says '^  MISS  layer 2, sc2: '
 says 'MISS  layer 2, sc2'
 expect 3 with --json
 python3 - "$WORK/out" <<'EOF' || fail "--json of a miss"
