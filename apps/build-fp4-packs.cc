@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
   add_build_flags(app, flags);
+  from->excludes(app.get_option("--served-path"));  // the identity is the cache's
   add_common_flags(app, common);
   return run_program(app, argc, argv, common, [&](Context& context) {
     cache.tiers = parse_tiers(tiers);

@@ -80,6 +80,11 @@ std::vector<Source> sources(const Context& context, const FromCacheRequest& requ
       throw Error(path, "is not the manifest of this planes cache");
     source.shape = format::rank_shape(source.manifest.facts->geometry, request.world);
     source.layers = source.manifest.facts->layers;
+    for (const std::uint64_t layer : request.layers.value_or(std::vector<std::uint64_t>{}))
+      if (!std::binary_search(source.layers.begin(), source.layers.end(), layer))
+        throw Error(ErrorCode::usage, folder.path,
+                    fmt::format("has no layer {}; the layers it has are {} to {}", layer,
+                                source.layers.front(), source.layers.back()));
     out.push_back(std::move(source));
   }
   const std::uint64_t wanted = request.rank ? 1 : request.world;
