@@ -12,20 +12,18 @@
 #   --tiers LIST      packs to build, or none (default base,delta,fp4)
 #   --fp4 KIND        FP4 planes in the cache: none, nibble, quintal (default nibble)
 #   --ckpt-id ID      pin this identity instead of the content id
-#   --sample N        experts to compute again from the checkpoint for the check (default 64)
 #   --publish NAME    pack the cache into OUT/chunks/NAME.tar.zst.part.*
 #   -n, --dry-run     stop after plan and space check
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
-world=1 tiers=base,delta,fp4 fp4=nibble sample=64 publish='' dry_run=false identity=() places=()
+world=1 tiers=base,delta,fp4 fp4=nibble publish='' dry_run=false identity=() places=()
 while [ $# -gt 0 ]; do
   case $1 in
     --world) world=$(value_of "$@"); shift ;;
     --tiers) tiers=$(value_of "$@"); shift ;;
     --fp4) fp4=$(value_of "$@"); shift ;;
     --ckpt-id) identity=(--ckpt-id "$(value_of "$@")"); shift ;;
-    --sample) sample=$(value_of "$@"); shift ;;
     --publish) publish=$(value_of "$@"); shift ;;
     -n | --dry-run) dry_run=true ;;
     -h | --help) usage; exit ;;
@@ -54,7 +52,7 @@ say "== build"
 "${build[@]}" >&2
 
 say "== check"
-"${check[@]}" --checkpoint "$checkpoint" --sample "$sample" >&2
+"${check[@]}" --checkpoint "$checkpoint" >&2
 
 say "== manifests"
 for manifest in "$out"/planescache/v2/*/*/manifest.json "$out"/packs/*.manifest.json; do

@@ -16,7 +16,7 @@ for file in share/doc/planesmith/copyright share/planesmith/profile.schema.json 
   [ -s "$WORK/usr/$file" ] || fail "$file is not installed"
 done
 [ ! -e "$WORK/usr/bin/unit-tests" ] && [ ! -e "$WORK/usr/bin/make-checkpoint" ] || fail "test programs are installed"
-for script in regenerate.sh serve.sh; do expect 0 "$WORK/usr/share/planesmith/scripts/$script" --help; done
+for script in regenerate.sh serve.sh fetch.sh; do expect 0 "$WORK/usr/share/planesmith/scripts/$script" --help; done
 cmp -s "$WORK/usr/share/planesmith/profiles/DeepSeek-V4-Flash.json" "$SOURCE/manifests/profiles/DeepSeek-V4-Flash.json" ||
   fail "the profiles are not installed"
 finish

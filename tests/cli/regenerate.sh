@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# scripts/regenerate.sh and scripts/serve.sh: from a checkpoint to the command that serves it.
+. "$(dirname "$0")/common.sh"
+# The scripts alone, as they are installed: the programs are those on the path.
+mkdir "$WORK/scripts" && cp "$SOURCE"/scripts/{common,regenerate,serve}.sh "$WORK/scripts/"
+PATH=$WORK/scripts:$PATH
+cd "$WORK" || exit 1
+export XDG_CACHE_HOME=$WORK/known
+expect 0 make-checkpoint -o model --layers 2 --experts 4 --progress none
+
+expect 2 regenerate.sh model
+says 'give a checkpoint and an output folder'
+expect 2 regenerate.sh model made --wrold 2
+says '^usage: regenerate'
+expect 2 regenerate.sh model made --world
+expect 0 regenerate.sh model made --dry-run
+absent made
+
+expect 0 regenerate.sh model made --tiers base,fp4 --publish demo
+[ "$(grep -cv '^export ' "$WORK/out")" = 0 ] || fail "standard output is not only the environment"
+id=$(eval "$(cat "$WORK/out")" && echo "$VLLM_MOE_W2_CKPT_ID")
+[ ${#id} = 64 ] || fail "no content id in the environment"
+for file in made/planescache/v2/*/tp1-rank0/manifest.json made/packs/base.*.pack made/packs/fp4.*.pack \
+  made/chunks/demo.tar.zst.part.000 made/chunks/demo.manifest.json; do
+  [ -s "$file" ] || fail "$file is not made"
+done
+
+# Started again: nothing changes. After a loss: what was lost is made again.
+cp -r made first
+expect 0 regenerate.sh model made --tiers base,fp4 --publish demo
+diff -r first made || fail "a second run changed something"
+rm made/planescache/v2/*/tp1-rank0/layer1.planes2.bin
+expect 0 regenerate.sh model made --tiers base,fp4 --publish demo
+diff -r first made || fail "the lost file did not come back as it was"
+
+cache=made/planescache
+expect 0 serve.sh quality --checkpoint model --planescache $cache --store made/packs -- --port 9000
+prints "VLLM_MOE_W2_CKPT_ID=$id "
+prints "^docker run .* --model /model .*--port 9000"
+printf '#!/bin/sh\nprintf "%%s\\n" "$@"\n' >runtime && chmod +x runtime
+expect 0 serve.sh speed --checkpoint model --planescache $cache --runtime ./runtime --image engine --run
+prints "^VLLM_MOE_W2_CKPT_ID=$id$"
+prints '^engine$'
+expect 3 serve.sh balanced --checkpoint model --planescache $cache
+[ ! -s "$WORK/out" ] || fail "a command is printed although the cache is not the one for it"
+truncate -s -1 $cache/v2/*/tp1-rank0/layer0.sc13.bin
+expect 3 serve.sh speed --checkpoint model --planescache $cache
+[ ! -s "$WORK/out" ] || fail "a command is printed although the check failed"
+expect 2 serve.sh fast --checkpoint model --planescache $cache
+expect 2 serve.sh speed --planescache $cache
+finish
