@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What fetch.sh and upload.sh share: talking to a Hugging Face hub with nothing but curl. Sourced, not run.
 HUB=${HF_ENDPOINT:-https://huggingface.co}
 HUB=${HUB%/}

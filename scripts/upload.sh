@@ -44,14 +44,14 @@ send() {
   "$hf" upload "$repo" "$1" "$(basename "$1")" --revision "$revision" >&2 || die "$1: the upload failed; run the same command again to go on"
 }
 
-declare -A done=()
+declare -A sent=()
 while :; do
   complete=false
   [ ! -f "$manifest" ] || complete=true  # asked before the parts: they are all there then
   while IFS= read -r part; do
-    [ -n "$part" ] && [ -z "${done[$part]:-}" ] || continue
+    [ -n "$part" ] && [ -z "${sent[$part]:-}" ] || continue
     [ "$(listed "$part")" = "$(stat -c %s "$part") $(digest_of "$part")" ] || send "$part"
-    done[$part]=1
+    sent[$part]=1
   done < <(local_parts)
   ! $complete || break
   sleep 5
@@ -60,10 +60,10 @@ send "$manifest"  # last: where it is, all parts are
 
 listing=$(hub_listing "$repo" "$revision") || die "$HUB: the files of $repo at $revision cannot be listed"
 wrong=0
-for file in "${!done[@]}" "$manifest"; do
+for file in "${!sent[@]}" "$manifest"; do
   want="$(stat -c %s "$file") $(digest_of "$file")" have=$(listed "$file")
   # Small files are no LFS files; the hub lists their size only.
   [ "$have" = "$want" ] || [ "$have" = "${want%% *} -" ] || { say "$(basename "$file"): the hub lists '$have', here it is '$want'"; wrong=1; }
 done
 [ "$wrong" = 0 ] || exit 3
-say "$repo holds $name: ${#done[@]} parts and the manifest, as they are here"
+say "$repo holds $name: ${#sent[@]} parts and the manifest, as they are here"
