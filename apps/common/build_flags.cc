@@ -103,7 +103,8 @@ int run_build(Context& context, const BuildFlags& flags, PlanRequest request, Bu
   } else {
     print_result(report_text(report, plan, identity, seconds));
   }
-  context.progress.say(fmt::format("serve it with: export VLLM_MOE_W2_CKPT_ID={}", shell_quoted(target.ckpt_id)));
+  if (report.complete)
+    context.progress.say(fmt::format("serve it with: export VLLM_MOE_W2_CKPT_ID={}", shell_quoted(target.ckpt_id)));
   return 0;
 }
 

@@ -148,7 +148,8 @@ class Assembly {
     sources_ = sources(context_, request_, report.ckpt_id);
     for (const Source& source : sources_)
       for (const Tier tier : request_.tiers) add_pack(source, tier, report);
-    check_space(report);
+    to_write_ = report.to_write;
+    check_space();
     if (request_.dry_run) return report;
     for (const std::unique_ptr<PackSink>& sink : sinks_) sink->prepare();
     std::uint64_t total = 0;
@@ -219,12 +220,12 @@ class Assembly {
     report.to_write += sink.space_needed(unfinished);
   }
 
-  void check_space(const FromCacheReport& report) const {
+  // Packs made of shared blocks take next to nothing; whether blocks can be shared shows only when it is tried.
+  void check_space() const {
     const std::string folder = writable_base(context_, request_.store);
     const std::uint64_t available = free_space(context_.os, folder);
-    if (!share_ && report.to_write > available)
-      throw Error(folder, fmt::format("not enough space: {} needed, {} free", exact_size(report.to_write),
-                                      exact_size(available)));
+    if (!share_ && to_write_ > available)
+      throw Error(folder, fmt::format("not enough space: {} needed, {} free", exact_size(to_write_), exact_size(available)));
   }
 
   int workers_within_memory() const {
@@ -288,7 +289,7 @@ class Assembly {
     if (request_.reflink == Reflink::always)
       throw Error(job.sink->describe(), fmt::format("the file system cannot share blocks with {}; use --reflink auto",
                                                     job.files[i].path()));
-    share_ = false;
+    if (share_.exchange(false)) check_space();
     read_verified(job, i, expert, known, section);
     return false;
   }
@@ -326,6 +327,7 @@ class Assembly {
   std::vector<std::unique_ptr<Job>> jobs_;
   std::vector<Buffers> buffers_;
   std::atomic<bool> share_;
+  std::uint64_t to_write_ = 0;  // bytes, where nothing is shared
   std::atomic<std::uint64_t> shared_{0}, copied_{0}, converted_{0}, elsewhere_{0};
 };
 
