@@ -10,5 +10,7 @@ int main(int argc, char** argv) {
   add_check(commands);
   add_store_list(commands);
   add_audit(commands);
+  add_prune(commands);
+  add_rekey(commands);
   return commands.parse_and_run(argc, argv);
 }

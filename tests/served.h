@@ -32,11 +32,13 @@ class Served {
     }
   }
 
-  Verdict check(const BootRequest& request = {}, Os& os = posix()) const {
+  BootVerdict check(const BootRequest& request = {}, Os& os = posix()) const {
     const Store found = scan_store(os, root, store);
     const Boot boot = complete(request, found);
-    return probe(os, found, boot, model_of_config(os, kGolden + model_ + "/checkpoint"));
+    return probe(os, found, boot, model_of_config(os, checkpoint()));
   }
+
+  std::string checkpoint() const { return kGolden + model_ + "/checkpoint"; }
 
   std::string root, store, folder;
   std::map<std::string, std::string> stem;  // of each tier's pack: path without suffix
@@ -54,7 +56,7 @@ inline void replace_in(const std::string& path, const std::string& what, const s
 }
 
 // All reasons for misses, as "where: reason".
-inline std::vector<std::string> misses(const Verdict& verdict) {
+inline std::vector<std::string> misses(const BootVerdict& verdict) {
   std::vector<std::string> all;
   const auto take = [&](const std::string& where, const std::string& miss) {
     if (!miss.empty()) all.push_back(where + ": " + miss);
@@ -78,14 +80,14 @@ inline std::vector<std::string> misses(const Verdict& verdict) {
 
 using Misses = std::vector<std::string>;
 
-inline std::vector<std::string> emptied(const Verdict& verdict) {
+inline std::vector<std::string> emptied(const BootVerdict& verdict) {
   std::vector<std::string> all;
   for (const PackVerdict& pack : verdict.packs)
     if (pack.emptied) all.emplace_back(format::name(pack.tier));
   return all;
 }
 
-inline std::string only_miss(const Verdict& verdict) {
+inline std::string only_miss(const BootVerdict& verdict) {
   CHECK_FALSE(verdict.hit());
   const Misses all = misses(verdict);
   REQUIRE(all.size() == 1);

@@ -1,10 +1,13 @@
 // verify-ckpt-id check: would the engine boot from this?
+#include <random>
+
 #include "checkpoint/identity.h"
 #include "common/flag_values.h"
 #include "verify/commands.h"
 #include "verify/known_model.h"
 #include "verify/probe.h"
 #include "verify/report.h"
+#include "verify/sample.h"
 
 namespace planesmith {
 namespace {
@@ -13,8 +16,8 @@ struct CheckOptions {
   std::string planescache, store, checkpoint, config, profile, rank = "all";
   IdentityOptions identity;
   std::optional<std::string> zero_mode, fp4, tiers;
-  std::optional<std::uint64_t> world;
-  bool json = false, print_env = false;
+  std::optional<std::uint64_t> world, sample, seed;
+  bool all = false, json = false, print_env = false;
 };
 
 void declare(CLI::App& app, CheckOptions& options) {
@@ -29,7 +32,7 @@ void declare(CLI::App& app, CheckOptions& options) {
   served->excludes(pin);
   app.add_option("--revision", options.identity.revision, "Revision the server is started with")
       ->needs(served);
-  app.add_option("--checkpoint", options.checkpoint, "Folder of the checkpoint");
+  CLI::Option* checkpoint = app.add_option("--checkpoint", options.checkpoint, "Folder of the checkpoint");
   app.add_option("--world", options.world, "Tensor-parallel world (default: the one found there)")
       ->check(CLI::Range(1, 1 << 16));
   app.add_option("--rank", options.rank, "One rank, or all")->capture_default_str();
@@ -41,6 +44,13 @@ void declare(CLI::App& app, CheckOptions& options) {
   app.add_option("--config", options.config,
                  "config.json (or its folder), for the geometry where no manifest has it");
   app.add_option("--profile", options.profile, "Name or file of a model profile, for the same");
+  CLI::Option* sample =
+      app.add_option("--sample", options.sample,
+                     "Also convert this many experts again and compare the bytes (default: none)")
+          ->needs(checkpoint);
+  app.add_option("--seed", options.seed, "Which experts are sampled (default: others each time; it is printed)")
+      ->needs(sample);
+  app.add_flag("--all", options.all, "The same for all experts")->needs(checkpoint)->excludes(sample);
   CLI::Option* json = app.add_flag("--json", options.json, "Print one JSON document");
   app.add_flag("--print-env", options.print_env,
                "Where it would boot, print only the export lines to serve with")
@@ -49,9 +59,6 @@ void declare(CLI::App& app, CheckOptions& options) {
 
 std::optional<KnownModel> find_model(Context& context, const CheckOptions& options, const Store& store,
                                      const Boot& boot) {
-  if (!options.checkpoint.empty())
-    return model_of_checkpoint(find_experts(Checkpoint::open(context, options.checkpoint)),
-                               options.checkpoint);
   if (std::optional<KnownModel> model = model_in(store, boot)) return model;
   if (!options.config.empty()) return model_of_config(context.os, options.config);
   if (!options.profile.empty()) return model_of_profile(find_profile(context.os, options.profile));
@@ -78,22 +85,47 @@ void say_lines(Context& context, std::string_view text) {
   }
 }
 
+SampleRequest sample_of(const CheckOptions& options) {
+  SampleRequest request;
+  if (!options.all) request.count = options.sample;
+  if (options.sample) request.seed = options.seed.value_or(std::random_device()());
+  return request;
+}
+
 int run(Context& context, const CheckOptions& options) {
   if (options.planescache.empty() && options.store.empty())
     throw Error(ErrorCode::usage, "", "give --planescache, --store or both");
   const BootRequest request = request_of(context, options);
   const Store store = scan_store(context.os, options.planescache, options.store);
   const Boot boot = complete(request, store);
-  const Verdict verdict = probe(context.os, store, boot, find_model(context, options, store, boot));
-  if (options.json)
-    print_result(pretty(to_json(verdict)));
-  else if (!options.print_env)
-    print_result(to_text(verdict));
-  else if (verdict.hit())
+  BootVerdict verdict;
+  std::optional<SampleReport> sample;
+  if (options.checkpoint.empty()) {
+    verdict = probe(context.os, store, boot, find_model(context, options, store, boot));
+  } else {
+    const Checkpoint checkpoint = Checkpoint::open(context, options.checkpoint);
+    const Model model = find_experts(checkpoint);
+    verdict = probe(context.os, store, boot, model_of_checkpoint(model, options.checkpoint));
+    if (options.sample || options.all)
+      sample = compare_with_checkpoint(context, store, verdict, checkpoint, model, sample_of(options));
+  }
+  const bool good = verdict.hit() && (!sample || sample->differences.empty());
+
+  if (options.json) {
+    Json out = to_json(verdict);
+    if (sample) out["content"] = to_json(*sample);
+    if (!good) out.erase("environment");
+    print_result(pretty(out));
+  } else if (options.print_env && good) {
     print_result(export_line(boot.ckpt_id) + "\n");
-  else
-    say_lines(context, to_text(verdict));
-  return verdict.hit() ? 0 : static_cast<int>(ErrorCode::difference);
+  } else {
+    const std::string text = to_text(verdict) + (sample ? to_text(*sample) : "");
+    if (options.print_env)
+      say_lines(context, text);
+    else
+      print_result(text);
+  }
+  return good ? 0 : static_cast<int>(ErrorCode::difference);
 }
 
 }  // namespace

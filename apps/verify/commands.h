@@ -10,5 +10,7 @@ void add_manifest(Subcommands& commands);  // manifest, verify
 void add_check(Subcommands& commands);
 void add_store_list(Subcommands& commands);
 void add_audit(Subcommands& commands);
+void add_prune(Subcommands& commands);
+void add_rekey(Subcommands& commands);
 
 }  // namespace planesmith

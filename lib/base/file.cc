@@ -218,6 +218,10 @@ void rename_file(Os& os, const std::string& from, const std::string& to) {
   if (os.rename(from.c_str(), to.c_str()) != 0) fail_errno(from, fmt::format("cannot rename to {}", to).c_str(), errno);
 }
 
+void link_file(Os& os, const std::string& from, const std::string& to) {
+  if (os.link(from.c_str(), to.c_str()) != 0) fail_errno(from, fmt::format("cannot make the hard link {}", to).c_str(), errno);
+}
+
 void remove_file(Os& os, const std::string& path) {
   if (os.unlink(path.c_str()) != 0 && errno != ENOENT) fail_errno(path, "cannot remove", errno);
 }

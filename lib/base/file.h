@@ -81,6 +81,7 @@ struct stat status(Os& os, const std::string& path);    // follows links
 void make_dirs(Os& os, const std::string& path);        // like mkdir -p, each new entry made durable
 void sync_dir(Os& os, const std::string& path);         // entries made, renamed or removed in it are durable
 void rename_file(Os& os, const std::string& from, const std::string& to);
+void link_file(Os& os, const std::string& from, const std::string& to);  // a hard link, the same file under two names
 void remove_file(Os& os, const std::string& path);      // a file that is not there is no error
 bool remove_dir_if_empty(Os& os, const std::string& path);
 std::vector<std::string> list_dir(Os& os, const std::string& path);  // names, sorted, without . and ..

@@ -37,7 +37,7 @@ format::Fp4Tier fp4_of(const std::vector<const FoundIdentity*>& identities) {
   format::Fp4Tier most = format::Fp4Tier::none;
   bool any = false;
   for (const FoundIdentity* identity : identities)
-    for (const CacheFolder* cache : identity->caches) {
+    for (const FoundCache* cache : identity->caches) {
       most = std::max(most, cache->fp4());
       any = true;
     }
@@ -53,7 +53,7 @@ std::vector<format::Tier> tiers_of(const std::vector<const FoundIdentity*>& iden
         pack.facts->zero_mode == boot.zero_mode)
       tiers.insert(*pack.facts->tier);
   for (const FoundIdentity* identity : identities)
-    for (const PackFiles* pack : identity->packs) tiers.insert(pack->sidecar->spec.tier);
+    for (const FoundPack* pack : identity->packs) tiers.insert(pack->sidecar->spec.tier);
   if (!tiers.empty()) return {tiers.begin(), tiers.end()};
   if (boot.fp4 == format::Fp4Tier::quintal) return {format::Tier::base, format::Tier::fp4q};
   return {format::Tier::base, format::Tier::delta, format::Tier::fp4};
@@ -109,10 +109,10 @@ Boot complete(const BootRequest& request, const Store& store) {
 }
 
 std::optional<KnownModel> model_in(const Store& store, const Boot& boot) {
-  for (const CacheFolder& cache : store.caches)
+  for (const FoundCache& cache : store.caches)
     if (cache.facts && cache.facts->ckpt_id == boot.ckpt_id)
       return model_of_manifest(*cache.facts, cache.manifest_path());
-  for (const PackFiles& pack : store.packs)
+  for (const FoundPack& pack : store.packs)
     if (pack.facts && pack.facts->ckpt_id == boot.ckpt_id)
       return model_of_manifest(*pack.facts, pack.manifest_path());
   return std::nullopt;

@@ -93,7 +93,7 @@ std::string nearest(const std::vector<Found>& all, const Json& asked, ToJson jso
 class Probe {
  public:
   Probe(Os& os, const Store& store, const Boot& boot, const std::optional<KnownModel>& model,
-        Verdict& verdict)
+        BootVerdict& verdict)
       : os_(os), store_(store), boot_(boot), model_(model), verdict_(verdict) {
     if (model_) shape_ = format::rank_shape(model_->geometry, boot.world);
   }
@@ -192,7 +192,7 @@ class Probe {
   void refuse_pack_without_model(PackVerdict& verdict) {
     verdict.path = join(store_.folder, fmt::format("{}.v2.*.rank{}of{}.pack", format::name(verdict.tier),
                                                    verdict.rank, boot_.world));
-    for (const PackFiles& pack : store_.packs)
+    for (const FoundPack& pack : store_.packs)
       if (pack.sidecar && pack.sidecar->spec.ckpt_id == boot_.ckpt_id) need_model(pack.stem);
     verdict.misses.push_back("no pack of this identity is there");
   }
@@ -209,7 +209,7 @@ class Probe {
       const std::string defect = json_defect(os_, join(path, format::kMetaName), asked_meta(meta));
       return defect.empty() ? "" : "meta.json " + defect;
     }
-    const std::string near = nearest(store_.caches, asked_meta(meta), [](const CacheFolder& cache) {
+    const std::string near = nearest(store_.caches, asked_meta(meta), [](const FoundCache& cache) {
       return cache.meta ? std::optional<Json>(asked_meta(*cache.meta)) : std::nullopt;
     });
     if (near.empty()) return "the folder is not there, nor that of any other identity";
@@ -217,7 +217,7 @@ class Probe {
   }
 
   std::string nearest_pack(const format::PackSpec& spec, std::uint64_t rank) const {
-    const std::string near = nearest(store_.packs, asked_sidecar(spec), [&](const PackFiles& pack) {
+    const std::string near = nearest(store_.packs, asked_sidecar(spec), [&](const FoundPack& pack) {
       const bool comparable = pack.sidecar && pack.sidecar->spec.tier == spec.tier && pack.rank == rank &&
                               pack.world == boot_.world;
       return comparable ? std::optional<Json>(asked_sidecar(pack.sidecar->spec)) : std::nullopt;
@@ -237,7 +237,7 @@ class Probe {
   const Store& store_;
   const Boot& boot_;
   const std::optional<KnownModel>& model_;
-  Verdict& verdict_;
+  BootVerdict& verdict_;
   format::RankShape shape_;
 };
 
@@ -255,13 +255,13 @@ bool PackVerdict::hit() const {
   return misses.empty() &&
          std::all_of(layers.begin(), layers.end(), [](const LayerVerdict& layer) { return layer.hit(); });
 }
-bool Verdict::hit() const {
+bool BootVerdict::hit() const {
   return std::all_of(caches.begin(), caches.end(), [](const CacheVerdict& cache) { return cache.hit(); }) &&
          std::all_of(packs.begin(), packs.end(), [](const PackVerdict& pack) { return pack.hit(); });
 }
 
-Verdict probe(Os& os, const Store& store, const Boot& boot, const std::optional<KnownModel>& model) {
-  Verdict verdict;
+BootVerdict probe(Os& os, const Store& store, const Boot& boot, const std::optional<KnownModel>& model) {
+  BootVerdict verdict;
   verdict.boot = boot;
   verdict.model = model;
   Probe probe(os, store, boot, model, verdict);
@@ -278,9 +278,9 @@ Verdict probe(Os& os, const Store& store, const Boot& boot, const std::optional<
   const std::vector<FoundIdentity> found = identities(store);
   if (std::none_of(found.begin(), found.end(), asked_for))
     for (const FoundIdentity& identity : found) verdict.found.push_back(describe(identity));
-  for (const CacheFolder& cache : store.caches)
+  for (const FoundCache& cache : store.caches)
     if (!cache.note.empty()) verdict.notes.push_back(cache.path + ": " + cache.note);
-  for (const PackFiles& pack : store.packs)
+  for (const FoundPack& pack : store.packs)
     if (!pack.note.empty()) verdict.notes.push_back(pack.stem + ": " + pack.note);
   return verdict;
 }

@@ -64,7 +64,7 @@ struct PackVerdict {
   bool hit() const;
 };
 
-struct Verdict {
+struct BootVerdict {
   Boot boot;
   std::optional<KnownModel> model;
   std::vector<CacheVerdict> caches;
@@ -79,6 +79,6 @@ std::optional<KnownModel> model_in(const Store& store, const Boot& boot);
 
 // model: may be absent only where the store has nothing of this identity. Errors (usage): it is absent
 // elsewhere.
-Verdict probe(Os& os, const Store& store, const Boot& boot, const std::optional<KnownModel>& model);
+BootVerdict probe(Os& os, const Store& store, const Boot& boot, const std::optional<KnownModel>& model);
 
 }  // namespace planesmith

@@ -65,7 +65,7 @@ Json layers_json(const std::vector<LayerVerdict>& layers) {
   return out;
 }
 
-std::size_t count_misses(const Verdict& verdict) {
+std::size_t count_misses(const BootVerdict& verdict) {
   std::size_t misses = 0;
   const auto count = [&](const std::vector<LayerVerdict>& layers) {
     for (const LayerVerdict& layer : layers) {
@@ -98,12 +98,10 @@ std::string emptied_warning(const PackVerdict& pack) {
 }  // namespace
 
 std::string export_line(const std::string& ckpt_id) {
-  std::string quoted;
-  for (const char c : ckpt_id) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return fmt::format("export VLLM_MOE_W2_CKPT_ID='{}'", quoted);
+  return "export VLLM_MOE_W2_CKPT_ID=" + shell_quoted(ckpt_id);
 }
 
-std::string to_text(const Verdict& verdict) {
+std::string to_text(const BootVerdict& verdict) {
   const Boot& boot = verdict.boot;
   std::string text = fmt::format("identity {}, world {}, zero mode {}\n", printable(boot.ckpt_id), boot.world,
                                  format::name(boot.zero_mode));
@@ -137,7 +135,7 @@ std::string to_text(const Verdict& verdict) {
   return text;
 }
 
-Json to_json(const Verdict& verdict) {
+Json to_json(const BootVerdict& verdict) {
   const Boot& boot = verdict.boot;
   Json out = {{"hit", verdict.hit()},
               {"ckpt_id", boot.ckpt_id},

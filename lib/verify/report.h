@@ -5,16 +5,20 @@
 
 #include "base/json.h"
 #include "verify/probe.h"
+#include "verify/sample.h"
 
 namespace planesmith {
 
-std::string to_text(const Verdict& verdict);
-Json to_json(const Verdict& verdict);
+std::string to_text(const BootVerdict& verdict);
+Json to_json(const BootVerdict& verdict);
+
+std::string to_text(const SampleReport& report);
+Json to_json(const SampleReport& report);
 
 std::string to_text(const Store& store);
 Json to_json(const Store& store);
 
-// "export VLLM_MOE_W2_CKPT_ID='...'", quoted for a POSIX shell: what a server needs to find this identity.
+// "export VLLM_MOE_W2_CKPT_ID=...", quoted for a POSIX shell: what a server needs to find this identity.
 std::string export_line(const std::string& ckpt_id);
 
 }  // namespace planesmith

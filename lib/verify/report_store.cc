@@ -27,19 +27,19 @@ std::string to_text(const Store& store) {
   for (const FoundIdentity& identity : identities(store)) {
     text += fmt::format("{}: {}{}\n", printable(describe(identity)),
                         is_whole(identity) ? "complete" : "INCOMPLETE", behind(defect(identity)));
-    for (const CacheFolder* cache : identity.caches)
+    for (const FoundCache* cache : identity.caches)
       text += fmt::format("  {}: rank {}, {} layers, FP4 {}, {}{}\n", cache->name, cache->meta->rank,
                           cache->layers.size(), format::name(cache->fp4()), exact_size(cache->bytes),
                           behind(defect(*cache)));
-    for (const PackFiles* pack : identity.packs)
+    for (const FoundPack* pack : identity.packs)
       text += fmt::format("  {}.pack: rank {}, {} layers, {}, {} on disk{}\n", printable(name_of(pack->stem)),
                           pack->rank, pack->sidecar->layer_keys.size(), exact_size(pack->bytes.value_or(0)),
                           short_size(pack->allocated), behind(defect(*pack)));
   }
-  for (const CacheFolder& cache : store.caches)
+  for (const FoundCache& cache : store.caches)
     if (!cache.meta)
       text += fmt::format("of no identity: {}{}\n", printable(cache.path), behind(cache.problem));
-  for (const PackFiles& pack : store.packs)
+  for (const FoundPack& pack : store.packs)
     if (!pack.sidecar)
       text += fmt::format("of no identity: {}{}\n", printable(pack.stem), behind(pack.problem));
   if (text.empty()) text = "no planes cache and no pack of any identity\n";
@@ -55,7 +55,7 @@ Json to_json(const Store& store) {
                 {"planescache", Json::array()},
                 {"packs", Json::array()}};
     std::uint64_t bytes = 0;
-    for (const CacheFolder* cache : identity.caches) {
+    for (const FoundCache* cache : identity.caches) {
       one["planescache"].push_back(with_defect({{"folder", printable(cache->path)},
                                                 {"rank", cache->meta->rank},
                                                 {"fp4", format::name(cache->fp4())},
@@ -64,7 +64,7 @@ Json to_json(const Store& store) {
                                                defect(*cache)));
       bytes += cache->bytes;
     }
-    for (const PackFiles* pack : identity.packs) {
+    for (const FoundPack* pack : identity.packs) {
       one["packs"].push_back(with_defect({{"pack", printable(pack->stem + ".pack")},
                                           {"tier", format::name(pack->sidecar->spec.tier)},
                                           {"rank", pack->rank},
@@ -82,9 +82,9 @@ Json to_json(const Store& store) {
   const auto stray = [&](const std::string& path, const std::string& problem) {
     out["of_no_identity"].push_back({{"path", printable(path)}, {"reason", printable(problem)}});
   };
-  for (const CacheFolder& cache : store.caches)
+  for (const FoundCache& cache : store.caches)
     if (!cache.meta) stray(cache.path, cache.problem);
-  for (const PackFiles& pack : store.packs)
+  for (const FoundPack& pack : store.packs)
     if (!pack.sidecar) stray(pack.stem, pack.problem);
   return out;
 }

@@ -38,15 +38,15 @@ void take_facts(Os& os, Found& found, Fits fits) {
   }
 }
 
-CacheFolder look_at_cache(Os& os, const std::string& root, const std::string& name) {
-  CacheFolder cache;
+FoundCache look_at_cache(Os& os, const std::string& root, const std::string& name) {
+  FoundCache cache;
   cache.name = name;
   cache.path = join(root, name);
   static const std::regex part_name("layer(0|[1-9][0-9]{0,9})\\.([a-z0-9]+)\\.bin");
   for (const std::string& file : list_dir(os, cache.path)) {
     struct stat st {};
     if (os.stat(join(cache.path, file).c_str(), &st) != 0) continue;  // a link to nowhere, or gone since
-    if (file == ".planesmith") cache.unfinished = true;
+    if (file == kCacheRecords) cache.unfinished = true;
     if (!S_ISREG(st.st_mode)) continue;
     const auto bytes = static_cast<std::uint64_t>(st.st_size);
     cache.bytes += bytes;
@@ -75,8 +75,8 @@ CacheFolder look_at_cache(Os& os, const std::string& root, const std::string& na
   return cache;
 }
 
-PackFiles look_at_pack(Os& os, const std::string& stem, std::uint64_t rank, std::uint64_t world) {
-  PackFiles pack;
+FoundPack look_at_pack(Os& os, const std::string& stem, std::uint64_t rank, std::uint64_t world) {
+  FoundPack pack;
   pack.stem = stem;
   pack.rank = rank;
   pack.world = world;
@@ -112,7 +112,7 @@ PackFiles look_at_pack(Os& os, const std::string& stem, std::uint64_t rank, std:
 
 }  // namespace
 
-format::Fp4Tier CacheFolder::fp4() const {
+format::Fp4Tier FoundCache::fp4() const {
   if (facts) return *facts->fp4;
   if (meta && meta->split) return format::Fp4Tier::quintal;
   const bool any = std::any_of(layers.begin(), layers.end(), [](const auto& layer) {
@@ -157,7 +157,7 @@ std::vector<FoundIdentity> identities(const Store& store) {
     return std::tie(identity.ckpt_id, identity.world, identity.zero_mode) ==
            std::tie(ckpt_id, world, zero_mode);
   };
-  for (const CacheFolder& cache : store.caches) {
+  for (const FoundCache& cache : store.caches) {
     if (!cache.meta) continue;
     const format::CacheMeta& meta = *cache.meta;
     auto at = std::find_if(found.begin(), found.end(), [&](const FoundIdentity& identity) {
@@ -167,7 +167,7 @@ std::vector<FoundIdentity> identities(const Store& store) {
       at = found.insert(at, {meta.ckpt_id, meta.world, meta.zero_mode, meta.split, {}, {}});
     at->caches.push_back(&cache);
   }
-  for (const PackFiles& pack : store.packs) {
+  for (const FoundPack& pack : store.packs) {
     if (!pack.sidecar) continue;
     const format::PackSpec& spec = pack.sidecar->spec;
     bool taken = false;
@@ -190,7 +190,7 @@ std::string describe(const FoundIdentity& identity) {
                      format::name(identity.zero_mode), identity.split.value_or(false) ? ", split" : "");
 }
 
-std::string defect(const CacheFolder& cache) {
+std::string defect(const FoundCache& cache) {
   if (!cache.problem.empty()) return cache.problem;
   if (cache.unfinished) return "its build has not finished";
   if (cache.layers.empty()) return "holds no layer";
@@ -222,7 +222,7 @@ std::string defect(const CacheFolder& cache) {
   return "";
 }
 
-std::string defect(const PackFiles& pack) {
+std::string defect(const FoundPack& pack) {
   if (!pack.problem.empty()) return pack.problem;
   if (!pack.bytes) return "the .pack is missing";
   const format::Sidecar& sidecar = *pack.sidecar;
@@ -247,14 +247,14 @@ std::string defect(const FoundIdentity& identity) {
   };
   if (!identity.caches.empty())
     if (const auto rank =
-            lacks_rank(identity.caches, [](const CacheFolder& cache) { return cache.meta->rank; }))
+            lacks_rank(identity.caches, [](const FoundCache& cache) { return cache.meta->rank; }))
       return fmt::format("the planes cache lacks rank {}", *rank);
   for (const format::Tier tier : format::kTiers) {
-    std::vector<const PackFiles*> packs;
-    for (const PackFiles* pack : identity.packs)
+    std::vector<const FoundPack*> packs;
+    for (const FoundPack* pack : identity.packs)
       if (pack->sidecar->spec.tier == tier) packs.push_back(pack);
     if (packs.empty()) continue;
-    if (const auto rank = lacks_rank(packs, [](const PackFiles& pack) { return pack.rank; }))
+    if (const auto rank = lacks_rank(packs, [](const FoundPack& pack) { return pack.rank; }))
       return fmt::format("the {} pack lacks rank {}", format::name(tier), *rank);
   }
   return "";

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/context.h"
@@ -15,8 +16,11 @@
 
 namespace planesmith {
 
+// A build's records of single layers are in this folder beside the parts, its locks in files whose names start so.
+inline constexpr std::string_view kCacheRecords = ".planesmith";
+
 // One rank of a planes cache: <root>/v2/<key>/tp<W>-rank<r>.
-struct CacheFolder {
+struct FoundCache {
   std::string path;
   std::string name;                       // below the root
   std::optional<format::CacheMeta> meta;  // none: the engine can match it with no identity ...
@@ -33,7 +37,7 @@ struct CacheFolder {
 };
 
 // One pack: <dir>/<tag>.v2.<key>.rank<r>of<W> and suffixes.
-struct PackFiles {
+struct FoundPack {
   std::string stem;                        // path without suffix
   std::uint64_t rank = 0, world = 1;       // as the name says
   std::optional<format::Sidecar> sidecar;  // none: no identity matches ...
@@ -50,8 +54,8 @@ struct PackFiles {
 struct Store {
   std::string root;                 // of the planes cache; empty: not asked for
   std::string folder;               // of the packs; empty: not asked for
-  std::vector<CacheFolder> caches;  // sorted by name
-  std::vector<PackFiles> packs;
+  std::vector<FoundCache> caches;  // sorted by name
+  std::vector<FoundPack> packs;
 };
 
 // A root or folder that is not there holds nothing. Errors: it cannot be read.
@@ -64,16 +68,16 @@ struct FoundIdentity {
   std::uint64_t world = 1;
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
   std::optional<bool> split;  // none: packs only
-  std::vector<const CacheFolder*> caches;
-  std::vector<const PackFiles*> packs;
+  std::vector<const FoundCache*> caches;
+  std::vector<const FoundPack*> packs;
 };
 std::vector<FoundIdentity> identities(const Store& store);  // points into store
 std::string describe(const FoundIdentity& identity);        // "'id' (world 2, zero mode auto, split)"
 
 // Why a cache or pack is not whole, as far as that can be told without its geometry where no manifest gives
 // it; empty: nothing is known to be missing.
-std::string defect(const CacheFolder& cache);
-std::string defect(const PackFiles& pack);
+std::string defect(const FoundCache& cache);
+std::string defect(const FoundPack& pack);
 std::string defect(const FoundIdentity& identity);  // a rank that is missing
 bool is_whole(const FoundIdentity& identity);       // no rank missing, and none of what is there has a defect
 

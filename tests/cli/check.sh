@@ -35,7 +35,7 @@ says "glum: is no profile, neither a file nor one of .*glm"
 
 # --- for shells and pipelines ---
 expect 0 with --print-env
-[ "$(cat "$WORK/out")" = "export VLLM_MOE_W2_CKPT_ID='golden-glm-nvfp4-mini'" ] || fail "print-env printed $(cat "$WORK/out")"
+[ "$(cat "$WORK/out")" = "export VLLM_MOE_W2_CKPT_ID=golden-glm-nvfp4-mini" ] || fail "print-env printed $(cat "$WORK/out")"
 [ -s "$WORK/err" ] && fail "print-env said something: $(cat "$WORK/err")"
 eval "$(cat "$WORK/out")"; [ "$VLLM_MOE_W2_CKPT_ID" = golden-glm-nvfp4-mini ] || fail "the export line cannot be used"
 expect 0 with --json

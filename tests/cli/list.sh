@@ -1,4 +1,4 @@
-# verify-ckpt-id list: identities with size and completeness.
+# verify-ckpt-id list: identities with size and completeness; prune: removing those not wanted.
 source "$(dirname "$0")/common.sh"
 cp -a "$GOLDEN/glm-nvfp4-mini/expected/tp1" "$WORK/t"
 cp -a "$GOLDEN"/ds4-mini/expected/tp1/store/base.* "$WORK/t/store"
@@ -31,6 +31,24 @@ prints ' - layer1\.fp2\.bin is missing$'
 rm "$FOLDER/meta.json"
 expect 0 list
 prints '^of no identity: .*tp1-rank0 - meta\.json is missing$'
+
+prune() { verify-ckpt-id prune --planescache "$WORK/t/planescache" --store "$WORK/t/store" "$@"; }
+count() { find "$WORK/t" -type f | wc -l; }
+rm -rf "$WORK/t" && cp -a "$GOLDEN/glm-nvfp4-mini/expected/tp1" "$WORK/t" && cp -a "$GOLDEN"/ds4-mini/expected/tp1/store/* "$WORK/t/store"
+before=$(count)
+expect 0 prune --keep golden-glm-nvfp4-mini
+prints '^would remove golden-ds4-mini: .*\.pack, '
+prints '^keep golden-glm-nvfp4-mini: .*tp1-rank0, '
+prints '; --force removes it$'
+[ "$(count)" = "$before" ] || fail "prune without --force removed something"
+expect 2 prune --keep golden-glm-mini --force
+says "'golden-glm-mini' is to be kept, but is not there"
+[ "$(count)" = "$before" ] || fail "prune with a wrong name removed something"
+expect 2 prune
+expect 0 prune --keep golden-glm-nvfp4-mini --force --json
+python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); assert len(d["removed"]) == 3 and len(d["kept"]) == 4' \
+  "$WORK/out" || fail "prune --json"
+diff -r "$WORK/t" "$GOLDEN/glm-nvfp4-mini/expected/tp1" || fail "prune removed or left the wrong things"
 
 expect 2 verify-ckpt-id list
 expect 1 verify-ckpt-id list --store "$WORK/nowhere"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <string>
 #include <vector>
@@ -33,4 +34,26 @@ TEST_CASE("includes point only to the same or an earlier layer") {
     }
   }
   CHECK(checked > 0);
+}
+
+// Two types of one name in one namespace compile, link and then run each other's member functions.
+TEST_CASE("no two headers define the same type") {
+  const std::regex space(R"(^namespace ([a-z_:]+) \{)"), type(R"(^(?:struct|class|enum class) (\w+)[^;]*\{)");
+  std::map<std::string, std::string> defined;  // type: header
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(SOURCE_DIR "/lib")) {
+    if (entry.path().extension() != ".h") continue;
+    std::ifstream file(entry.path());
+    std::string scope;
+    std::smatch match;
+    for (std::string line; std::getline(file, line);) {
+      if (std::regex_search(line, match, space)) scope = match[1];
+      if (!std::regex_search(line, match, type)) continue;
+      const auto [at, first] = defined.emplace(scope + "::" + match[1].str(), entry.path());
+      CAPTURE(at->first);
+      CAPTURE(at->second);
+      CAPTURE(entry.path().string());
+      CHECK(first);
+    }
+  }
+  CHECK(defined.size() > 50);
 }

@@ -23,7 +23,7 @@ TEST_CASE("a pack with one thing wrong") {
 
   SUBCASE("the sidecar is missing") {
     fs::remove(json);
-    const Verdict verdict =
+    const BootVerdict verdict =
         served.check({.tiers = {{format::Tier::base, format::Tier::delta, format::Tier::fp4}}});
     CHECK(only_miss(verdict) == "delta: the sidecar is missing");
     CHECK(emptied(verdict) == Misses{"delta"});
@@ -32,7 +32,7 @@ TEST_CASE("a pack with one thing wrong") {
   }
   SUBCASE("the sidecar is not JSON") {
     put_file(json, "[");
-    const Verdict verdict = served.check({.tiers = {{format::Tier::delta}}});
+    const BootVerdict verdict = served.check({.tiers = {{format::Tier::delta}}});
     CHECK(has(only_miss(verdict), "delta: the sidecar is unreadable: not valid JSON"));
     CHECK(emptied(verdict) == Misses{"delta"});
   }
@@ -57,7 +57,7 @@ TEST_CASE("a pack with one thing wrong") {
       CAPTURE(by);
       const std::string before = file_contents(json);
       replace_in(json, what, by);
-      const Verdict verdict =
+      const BootVerdict verdict =
           served.check({.ckpt_id = "golden-glm-nvfp4-mini", .tiers = {{format::Tier::delta}}});
       CHECK(only_miss(verdict) == std::string("delta: the sidecar differs in ") + reason);
       CHECK(emptied(verdict) == Misses{"delta"});
@@ -66,7 +66,7 @@ TEST_CASE("a pack with one thing wrong") {
   }
   SUBCASE("the sidecar lists one layer less") {
     replace_in(json, "[0, 1]", "[0]");
-    const Verdict verdict = served.check();
+    const BootVerdict verdict = served.check();
     CHECK(only_miss(verdict) == "delta: the sidecar lists no layer 2 (layer key 1)");
     CHECK(emptied(verdict).empty());
   }
@@ -81,13 +81,13 @@ TEST_CASE("a pack with one thing wrong") {
   }
   SUBCASE("the pack is missing") {
     fs::remove(pack);
-    const Verdict verdict = served.check();
+    const BootVerdict verdict = served.check();
     CHECK(only_miss(verdict) == "delta: the pack is missing");
     CHECK(emptied(verdict).empty());
   }
   SUBCASE("the pack is short") {
     fs::resize_file(pack, bytes - 1);
-    const Verdict verdict = served.check();
+    const BootVerdict verdict = served.check();
     CHECK(only_miss(verdict) ==
           fmt::format("delta: the pack is 1 bytes short: {} bytes, expected {}", bytes - 1, bytes));
     CHECK(emptied(verdict) == Misses{"delta"});
@@ -99,7 +99,7 @@ TEST_CASE("a pack with one thing wrong") {
   }
   SUBCASE("the lock is missing, which the engine mends") {
     fs::remove(lock);
-    const Verdict verdict = served.check();
+    const BootVerdict verdict = served.check();
     CHECK(verdict.hit());
     CHECK(verdict.notes == Misses{lock + " is missing; the engine will make it"});
   }
@@ -159,7 +159,7 @@ TEST_CASE("files and folders that the engine has to write") {
       by_mount ? "is not writable (read-only file system)" : "is not writable (Permission denied)";
   SUBCASE("the pack") {
     ReadOnly os(stem + ".pack", by_mount);
-    const Verdict verdict = served.check({}, os);
+    const BootVerdict verdict = served.check({}, os);
     CHECK(only_miss(verdict) == "base: the pack " + why);
     CHECK(emptied(verdict).empty());
   }
@@ -177,7 +177,7 @@ TEST_CASE("files and folders that the engine has to write") {
     ReadOnly os(served.folder, by_mount);
     CHECK(served.check({}, os).notes.empty());
     fs::remove(served.folder + "/layer1.sc2.bin");
-    const Verdict verdict = served.check({}, os);
+    const BootVerdict verdict = served.check({}, os);
     CHECK(only_miss(verdict) == "layer 1 sc2: is missing");
     CHECK(verdict.notes == Misses{served.folder + " " + why + "; the engine could not keep what it makes"});
   }

@@ -20,7 +20,7 @@ TEST_CASE("what the engine wrote is a hit in every layer, part and pack") {
   for (const char* model :
        {"ds4-mini", "fp8-edge", "glm-fp8-mini", "glm-nvfp4-mini", "kimi-nvfp4-mini", "nvfp4-edge"}) {
     CAPTURE(model);
-    const Verdict verdict = Served(model).check();
+    const BootVerdict verdict = Served(model).check();
     CHECK(misses(verdict) == Misses{});
     CHECK(verdict.hit());
     CHECK(verdict.boot.ckpt_id == "golden-" + std::string(model));
@@ -31,7 +31,7 @@ TEST_CASE("what the engine wrote is a hit in every layer, part and pack") {
     CHECK(verdict.notes.empty());
     for (const LayerVerdict& layer : verdict.caches[0].layers) CHECK(layer.parts.size() == 6);
   }
-  const Verdict glm = Served().check();
+  const BootVerdict glm = Served().check();
   REQUIRE(glm.caches[0].layers.size() == 2);  // the cache goes by layer index, the packs by layer key
   CHECK(glm.caches[0].layers[0].index == 1);
   CHECK(glm.packs[0].layers[0].key == 0);
@@ -78,7 +78,7 @@ TEST_CASE("a planes cache with one thing wrong") {
       CAPTURE(by);
       const std::string before = file_contents(meta);
       replace_in(meta, what, by);
-      const Verdict verdict = served.check({.ckpt_id = "golden-glm-nvfp4-mini"});
+      const BootVerdict verdict = served.check({.ckpt_id = "golden-glm-nvfp4-mini"});
       CHECK(only_miss(verdict) == std::string("cache: meta.json differs in ") + reason);
       for (const LayerVerdict& layer : verdict.caches[0].layers) CHECK_FALSE(layer.hit());
       put_file(meta, before);
@@ -122,14 +122,14 @@ TEST_CASE("a planes cache with one thing wrong") {
           "false, engine would ask \"w4q\"");
   }
   SUBCASE("another zero mode is asked for") {
-    const Verdict verdict = served.check({.zero_mode = format::ZeroMode::alt});
+    const BootVerdict verdict = served.check({.zero_mode = format::ZeroMode::alt});
     CHECK(misses(verdict).at(0) ==
           "cache: the folder is not there; the nearest one's meta.json differs in zero_mode: cache has "
           "\"auto\", engine would ask \"alt\"");
     CHECK(verdict.found == Misses{"'golden-glm-nvfp4-mini' (world 1, zero mode auto)"});
   }
   SUBCASE("another identity is asked for") {
-    const Verdict verdict = served.check({.ckpt_id = "mine"});
+    const BootVerdict verdict = served.check({.ckpt_id = "mine"});
     CHECK(has(misses(verdict).at(0),
               "it would match only with the pin VLLM_MOE_W2_CKPT_ID=golden-glm-nvfp4-mini"));
     CHECK(verdict.found == Misses{"'golden-glm-nvfp4-mini' (world 1, zero mode auto)"});
@@ -239,6 +239,6 @@ TEST_CASE("looking changes nothing") {
 }
 
 TEST_CASE("the environment line survives any shell") {
-  CHECK(export_line("abc") == "export VLLM_MOE_W2_CKPT_ID='abc'");
+  CHECK(export_line("abc") == "export VLLM_MOE_W2_CKPT_ID=abc");
   CHECK(export_line("a'b $(x)\n") == "export VLLM_MOE_W2_CKPT_ID='a'\\''b $(x)\n'");
 }

@@ -1,0 +1,53 @@
+// What comparing with the checkpoint found, for people and for scripts.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/size.h"
+#include "verify/report.h"
+
+namespace planesmith {
+namespace {
+
+std::string place_text(const ContentDifference& difference) {
+  if (difference.tensor.empty()) return "zeros behind the slot";
+  return fmt::format("tensor '{}', row {}, column {}", printable(difference.tensor), difference.row, difference.col);
+}
+
+}  // namespace
+
+std::string to_text(const SampleReport& report) {
+  std::string text;
+  for (const ContentDifference& difference : report.differences) {
+    text += fmt::format("DIFFERS  {}, byte {}: layer {}, expert {}, rank {}, {}: {}: found {}, expected {}\n",
+                        printable(difference.path), difference.offset, difference.layer, difference.expert,
+                        difference.rank, difference.section, place_text(difference), difference.found,
+                        difference.expected);
+    text += fmt::format("  build it again: {}\n", printable(difference.repair));
+  }
+  text += fmt::format("{} experts ({}) compared with the checkpoint (seed {}), {}\n", report.experts,
+                      exact_size(report.bytes), report.seed,
+                      report.differences.empty()
+                          ? "all equal"
+                          : fmt::format("{} layers of files differ", report.differences.size()));
+  return text;
+}
+
+Json to_json(const SampleReport& report) {
+  Json out = {{"experts", report.experts}, {"bytes", report.bytes}, {"seed", report.seed}, {"differences", Json::array()}};
+  for (const ContentDifference& difference : report.differences) {
+    Json one = {{"file", printable(difference.path)}, {"offset", difference.offset},
+                {"layer", difference.layer},          {"expert", difference.expert},
+                {"rank", difference.rank},            {"section", difference.section},
+                {"found", difference.found},          {"expected", difference.expected},
+                {"repair", printable(difference.repair)}};
+    if (!difference.tensor.empty()) {
+      one["tensor"] = printable(difference.tensor);
+      one["row"] = difference.row;
+      one["column"] = difference.col;
+    }
+    out["differences"].push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace planesmith

@@ -1,0 +1,83 @@
+#include "verify/retire.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace planesmith {
+namespace {
+
+bool is_real_folder(Os& os, const std::string& path) {
+  struct stat st {};
+  return os.lstat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+void remove_tree(Os& os, const std::string& path) {
+  for (const std::string& name : list_dir(os, path)) {
+    const std::string inner = join(path, name);
+    if (is_real_folder(os, inner))
+      remove_tree(os, inner);
+    else
+      remove_file(os, inner);
+  }
+  remove_dir_if_empty(os, path);
+}
+
+// Locks of builders: every <prefix>*.lock in the folder.
+void take_builders_locks(Os& os, const std::string& folder, std::string_view prefix, StoreLocks& locks) {
+  for (const std::string& name : list_dir(os, folder))
+    if (name.starts_with(prefix) && name.ends_with(".lock") &&
+        !LockFile::try_take(os, join(folder, name), locks.builders))
+      throw Error(join(folder, name), "is locked: a build is running there; let it finish first");
+}
+
+}  // namespace
+
+void take_lock(File& file) {
+  if (!file.try_lock())
+    throw Error(file.path(), "is locked: a build or an engine is writing this pack; let it finish first");
+}
+
+void take_locks(Os& os, const FoundCache& cache, StoreLocks& locks) {
+  take_builders_locks(os, cache.path, kCacheRecords, locks);
+}
+
+void take_locks(Os& os, const FoundPack& pack, StoreLocks& locks) {
+  take_builders_locks(os, parent_of(pack.stem), fmt::format(".{}.", name_of(pack.stem)), locks);
+  if (!exists(os, pack.stem + ".lock")) return;  // whoever writes the pack would have made it
+  locks.engine.push_back(File::open_write(os, pack.stem + ".lock"));
+  take_lock(locks.engine.back());
+}
+
+void remove_cache(Os& os, const std::string& folder) {
+  if (exists(os, folder)) {
+    for (const std::string& name : list_dir(os, folder)) {
+      const std::string inner = join(folder, name);
+      if (is_real_folder(os, inner))
+        remove_tree(os, inner);
+      else if (name != format::kMetaName)
+        remove_file(os, inner);
+    }
+    sync_dir(os, folder);
+    remove_file(os, join(folder, format::kMetaName));
+    remove_dir_if_empty(os, folder);
+  }
+  const std::string key = parent_of(folder);
+  if (!exists(os, key)) return;
+  sync_dir(os, key);
+  if (remove_dir_if_empty(os, key)) sync_dir(os, parent_of(key));
+}
+
+void remove_pack(Os& os, const std::string& stem) {
+  const std::string folder = parent_of(stem), records = join(folder, fmt::format(".{}", name_of(stem)));
+  remove_file(os, stem + ".pack");
+  sync_dir(os, folder);
+  if (is_real_folder(os, records)) remove_tree(os, records);
+  remove_file(os, stem + ".pack.manifest.json");
+  remove_file(os, stem + ".lock");
+  sync_dir(os, folder);
+  remove_file(os, stem + ".json");
+  sync_dir(os, folder);
+}
+
+}  // namespace planesmith

@@ -1,0 +1,30 @@
+// Taking caches and packs out of a store, so that a second run can finish what a crash cut short.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "base/file.h"
+#include "verify/store.h"
+
+namespace planesmith {
+
+// Held while a store is changed: what builders and the engine lock. Errors: one of them holds a lock.
+struct StoreLocks {
+  std::vector<File> engine;       // .lock files of packs
+  std::vector<LockFile> builders;
+};
+void take_lock(File& engine_lock);
+void take_locks(Os& os, const FoundCache& cache, StoreLocks& locks);
+void take_locks(Os& os, const FoundPack& pack, StoreLocks& locks);
+
+// Removes a rank's folder with all in it, meta.json last, and the folder of its key where that is empty then. What is
+// not there is no error.
+void remove_cache(Os& os, const std::string& folder);
+
+// Removes a pack and what goes with it, the sidecar last. The .pack goes first, and durably: a reader that found it with
+// the sidecar gone would empty it, and after a rekey it is still somebody else's.
+void remove_pack(Os& os, const std::string& stem);
+
+}  // namespace planesmith

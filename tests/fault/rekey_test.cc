@@ -1,0 +1,149 @@
+// Rekey under every failing operation and every crash: the old or the new identity is whole at any moment, a second run
+// finishes, and nothing is left over.
+#include "verify/rekey.h"
+
+#include <errno.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "fault/fault_os.h"
+#include "rekey_store.h"
+
+using namespace rekey_store;
+
+namespace {
+
+class Bench {
+ public:
+  RekeyRequest request{"old", "new", dir_ / "cache", dir_ / "store", false};
+
+  void prepare() const {
+    dir_.clear();
+    make(dir_.path(), "old");
+  }
+  void rekey_with(Os& os) const {
+    const Context context{.os = os};
+    rekey(context, request);
+  }
+
+  // A reader that follows the engine's rules, at the moment that is on disk now.
+  void check_readable() const {
+    CHECK((ask(dir_.path(), "old").hit() || ask(dir_.path(), "new").hit()));
+    const auto now = tree(dir_.path());
+    for (const std::string ckpt_id : {"old", "new"}) {
+      const BootVerdict verdict = ask(dir_.path(), ckpt_id);
+      const auto& right = ckpt_id == "old" ? old_ : new_;
+      const auto is_right = [&](const std::string& path) {
+        const std::string name = path.substr(dir_.path().size() + 1);
+        CAPTURE(name);
+        CHECK(now.at(name) == right.at(name));
+      };
+      for (const CacheVerdict& cache : verdict.caches)
+        for (const LayerVerdict& layer : cache.layers)
+          for (const PartVerdict& part : layer.parts)
+            if (layer.hit()) is_right(part.path);
+      for (const PackVerdict& pack : verdict.packs) {
+        if (pack.hit()) is_right(pack.path);
+        // The engine would truncate this file, which the other identity's pack may still be.
+        if (pack.emptied && status(posix(), pack.path).st_nlink > 1) FAIL_CHECK("a shared pack would be emptied");
+      }
+    }
+  }
+
+  void check_done() const { CHECK(tree(dir_.path()) == new_); }
+
+  const Scratch& dir() const { return dir_; }
+
+ private:
+  const Scratch dir_;
+  const std::map<std::string, std::string> old_ = expected("old"), new_ = expected("new");
+};
+
+}  // namespace
+
+TEST_CASE("rekey gives what a build under the new identity would have given") {
+  const Bench bench;
+  bench.prepare();
+  std::map<std::string, ino_t> inodes;
+  for (const auto& [name, text] : tree(bench.dir().path()))
+    if (name.ends_with(".bin") || name.ends_with(".pack")) inodes[text] = status(posix(), bench.dir() / name).st_ino;
+  bench.rekey_with(posix());
+  bench.check_done();
+  for (const auto& [name, text] : tree(bench.dir().path()))
+    if (name.ends_with(".bin") || name.ends_with(".pack")) {
+      CHECK(inodes.at(text) == status(posix(), bench.dir() / name).st_ino);  // not copied
+      CHECK(status(posix(), bench.dir() / name).st_nlink == 1);
+    }
+  bench.rekey_with(posix());  // nothing left to do
+  bench.check_done();
+}
+
+TEST_CASE("rekey survives a crash after every operation") {
+  const Bench bench;
+  const std::uint64_t crashes = crash_each(
+      bench.dir().path(), [&] { bench.prepare(); }, [&](Os& os) { bench.rekey_with(os); },
+      [&](const FaultOs& os) {
+        CAPTURE(os.hit_at());
+        bench.check_readable();
+        bench.rekey_with(posix());
+        bench.check_done();
+      });
+  MESSAGE("crashes: ", crashes);
+  CHECK(crashes > 4 * 50);
+}
+
+TEST_CASE("rekey survives a second crash while it finishes what the first one left") {
+  const Bench bench;
+  const std::uint64_t crashes = crash_each(
+      bench.dir().path(),
+      [&] {
+        bench.prepare();
+        FaultOs os(bench.dir().path(), Fault::crash_after(60));
+        try {
+          bench.rekey_with(os);
+        } catch (const Error&) {
+        }
+        REQUIRE(os.hit());
+      },
+      [&](Os& os) { bench.rekey_with(os); },
+      [&](const FaultOs& os) {
+        CAPTURE(os.hit_at());
+        bench.check_readable();
+        bench.rekey_with(posix());
+        bench.check_done();
+      });
+  CHECK(crashes > 4 * 30);
+}
+
+TEST_CASE("rekey survives the failure of every operation") {
+  const Bench bench;
+  std::uint64_t failures = 0;
+  const auto fail_with = [&](int error, bool lasting) {
+    CAPTURE(error);
+    failures += fail_each(
+        bench.dir().path(), error, lasting, [&] { bench.prepare(); }, [&](Os& os) { bench.rekey_with(os); },
+        [&](const FaultOs& os) {
+          CAPTURE(os.hit_at());
+          bench.check_readable();
+          if (error == EINTR) bench.check_done();
+          bench.rekey_with(posix());
+          bench.check_done();
+        });
+  };
+  SUBCASE("EIO") { fail_with(EIO, false); }
+  SUBCASE("ENOSPC") { fail_with(ENOSPC, true); }
+  SUBCASE("EDQUOT") { fail_with(EDQUOT, false); }
+  SUBCASE("EROFS") { fail_with(EROFS, true); }
+  SUBCASE("EINTR") { fail_with(EINTR, false); }
+  MESSAGE("failures: ", failures);
+  CHECK(failures > 20);
+}
+
+TEST_CASE("rekey gets by with short and interrupted transfers") {
+  const Bench bench;
+  bench.prepare();
+  FaultOs os(bench.dir().path(), Fault::slow_and_interrupted());
+  bench.rekey_with(os);
+  bench.check_done();
+}
