@@ -48,7 +48,7 @@ std::vector<format::Tier> tiers_of(const std::vector<const FoundIdentity*>& iden
                                    const Boot& boot) {
   std::set<format::Tier> tiers;
   // A pack whose sidecar is lost is one that the engine would empty, not one that is not there.
-  for (const PackFiles& pack : store.packs)
+  for (const FoundPack& pack : store.packs)
     if (!pack.sidecar && pack.facts && pack.facts->ckpt_id == boot.ckpt_id && pack.world == boot.world &&
         pack.facts->zero_mode == boot.zero_mode)
       tiers.insert(*pack.facts->tier);

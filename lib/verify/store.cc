@@ -17,10 +17,8 @@ namespace {
 
 constexpr std::uint64_t kMostMeta = 1 << 20, kMostSidecar = 1 << 24, kMostManifest = 1 << 30;
 
-bool is_folder(Os& os, const std::string& path) {
-  struct stat st {};
-  return os.stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
-}
+// What cannot be looked at is not the same as what is not there.
+bool is_folder(Os& os, const std::string& path) { return exists(os, path) && S_ISDIR(status(os, path).st_mode); }
 
 // Facts of a manifest, where it is there and `fits` them.
 template <typename Found, typename Fits>

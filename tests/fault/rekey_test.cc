@@ -15,6 +15,8 @@ using namespace rekey_store;
 namespace {
 
 class Bench {
+  const Scratch dir_;  // before what is made of its path
+
  public:
   RekeyRequest request{"old", "new", dir_ / "cache", dir_ / "store", false};
 
@@ -56,7 +58,6 @@ class Bench {
   const Scratch& dir() const { return dir_; }
 
  private:
-  const Scratch dir_;
   const std::map<std::string, std::string> old_ = expected("old"), new_ = expected("new");
 };
 
