@@ -117,7 +117,7 @@ void make_frames(const PackPlan& plan, const PackOptions& options, const Context
         context.check_stop();
         auto& worker = workers[static_cast<std::size_t>(w)];
         if (!worker)
-          worker = std::make_unique<Worker>(Compressor(options.level), new_buffer(options.frame_size));
+          worker.reset(new Worker{Compressor(options.level), new_buffer(options.frame_size)});
         Slot& slot = slots[s];
         if (!slot.frame) slot.frame = new_buffer(bound);
         const Bytes content(worker->content.get(), content_size(plan, options, f));

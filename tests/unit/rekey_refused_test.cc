@@ -73,7 +73,7 @@ TEST_CASE("rekey refuses what it should not touch") {
   SUBCASE("meta.json does not say so") {
     put_file(bench.folder("old", 1) + "/meta.json", format::meta_json({"x", 2, 1, format::ZeroMode::automatic, false}));
     put_file(bench.folder("old", 0) + "/meta.json", "{}");
-    refuses(bench, {"old", "new", bench.dir / "cache", "", false}, "found: none");
+    refuses(bench, {"old", "new", bench.dir / "cache", "", false}, "meta.json: is not a planes cache's meta.json; whose it is cannot be told");
   }
   SUBCASE("a build is not finished") {
     fs::create_directory(bench.folder("old", 0) + "/.planesmith");
