@@ -70,6 +70,9 @@ OP V every_lane(__m128i lane) {
 OP V add8(V a, V b) {
   return _mm256_add_epi8(a, b);
 }
+OP V sub8(V a, V b) {
+  return _mm256_sub_epi8(a, b);
+}
 OP V saturating_sub8(V a, V b) {
   return _mm256_subs_epu8(a, b);
 }
@@ -79,8 +82,24 @@ OP V max8(V a, V b) {
 OP V min8(V a, V b) {
   return _mm256_min_epu8(a, b);
 }
-OP V if_zero8(V a, V then, V otherwise) {
-  return _mm256_blendv_epi8(otherwise, then, _mm256_cmpeq_epi8(a, _mm256_setzero_si256()));
+
+// A truth value for each byte.
+using Mask = V;
+OP Mask is_zero8(V a) {
+  return _mm256_cmpeq_epi8(a, _mm256_setzero_si256());
+}
+OP V where8(Mask mask, V then, V otherwise) {
+  return _mm256_blendv_epi8(otherwise, then, mask);
+}
+OP V add_where8(V a, Mask mask, V b) {
+  return _mm256_add_epi8(a, mask & b);
+}
+
+OP V sums_of_8(V a) {
+  return _mm256_sad_epu8(a, _mm256_setzero_si256());
+}
+OP V add64(V a, V b) {
+  return _mm256_add_epi64(a, b);
 }
 OP V shuffle(V table, V index) {
   return _mm256_shuffle_epi8(table, index);
@@ -158,22 +177,13 @@ OP V odd32_from(V a, V b) {
   return _mm256_blend_epi32(a, b, 0xAA);
 }
 
-// One bit for each byte: is it zero; its top bit.
-OP std::uint64_t zero_bytes(V a) {
-  return static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(a, _mm256_setzero_si256())));
-}
-OP std::uint64_t top_bits(V a) {
-  return static_cast<std::uint32_t>(_mm256_movemask_epi8(a));
+OP bool is_zero(V a) {
+  return _mm256_testz_si256(a, a);
 }
 
 // The bytes of words that are below 256: first those of a, then those of b.
 OP V narrow(V a, V b) {
   return _mm256_permute4x64_epi64(_mm256_packus_epi16(a, b), 0xD8);
-}
-
-// Packed nibbles of a tile's row, 32 bytes, out of words.
-OP void store_narrow(std::uint8_t* to, const V words[2]) {
-  store(to, narrow(words[0], words[1]));
 }
 
 // The larger of each byte and its fellow 16 bytes away, in the same 32 bytes.
@@ -219,20 +229,61 @@ struct Table {
   }
 };
 
-// The maps of a row's groups: map[even[0]], map[odd[0]], map[even[16]], map[odd[16]], ...
-OP V gather_maps(const std::uint8_t map[256][8], const std::uint8_t* even, const std::uint8_t* odd) {
-  return _mm256_set_m128i(table_pair(map[even[16]], map[odd[16]]), table_pair(map[even[0]], map[odd[0]]));
+// Levels of 16 rows in the even and in the odd groups, [group / 2][row], to [row][group].
+OP void store_by_row(std::uint8_t* to, V even, V odd) {
+  const V rows0 = low8(even, odd), rows8 = high8(even, odd);  // [group / 2][row][even or odd]
+  const V low = _mm256_permute2x128_si256(rows0, rows8, 0x20),
+          high = _mm256_permute2x128_si256(rows0, rows8, 0x31);
+  const V rows_0_8 = low16(low, high), rows_4_12 = high16(low, high);
+  store16(to, _mm256_castsi256_si128(rows_0_8));
+  store16(to + 16, _mm256_castsi256_si128(rows_4_12));
+  store16(to + 32, _mm256_extracti128_si256(rows_0_8, 1));
+  store16(to + 48, _mm256_extracti128_si256(rows_4_12, 1));
 }
 
-// Two rows of packed nibbles, `upper` and the one 8 rows below it, to the 64 bytes they fill in their tile's
-// nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then of the lower.
-OP void place_rows(const std::uint8_t* upper, const std::uint8_t* lower, V quads[2]) {
-  // Quad t of the first 16 columns beside quad t of the next 16: [half][t] to [t][half].
-  const V halves_together = every_lane(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
-  const V first32 = shuffle(_mm256_set_m128i(load16(lower), load16(upper)), halves_together);
-  const V last32 = shuffle(_mm256_set_m128i(load16(lower + 16), load16(upper + 16)), halves_together);
+// For each group of a row, the 8 results of a rule for m = 0 .. 7.
+class GroupMaps {
+ public:
+  OP explicit GroupMaps(const Nvfp4Rule& rule) {
+    for (unsigned level = 0; level < 256; ++level)
+      for (unsigned m = 0; m < 8; ++m) {
+        const unsigned place = level < rule.minus[m] ? 0 : level - rule.minus[m];
+        map_[level][m] = rule.index[(rule.plus[m] | place) & 127];
+      }
+  }
+  OP V of_row(const std::uint8_t levels[4]) const {
+    const V first = _mm256_blend_epi32(at(levels[0]), at(levels[1]), 0x0C);
+    const V last = _mm256_blend_epi32(at(levels[2]), at(levels[3]), 0xC0);
+    return _mm256_blend_epi32(first, last, 0xF0);
+  }
+
+ private:
+  OP V at(unsigned level) const {
+    return _mm256_broadcastq_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(map_[level])));
+  }
+  alignas(64) std::uint8_t map_[256][8];
+};
+
+// Quads of two rows, [row][t] with the four quads of each t in two registers, to the 64 bytes they fill in
+// their tile's nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then of the lower.
+OP void place_quads(V first32, V last32, V quads[2]) {
   quads[0] = _mm256_permute4x64_epi64(low32(first32, last32), 0xD8);
   quads[1] = _mm256_permute4x64_epi64(high32(first32, last32), 0xD8);
+}
+
+// The same of two rows of packed nibbles, `upper` and the one 8 rows below it.
+OP void place_rows(V upper, V lower, V quads[2]) {
+  // Quad t of the first 16 columns beside quad t of the next 16: [half][t] to [t][half].
+  const V halves_together = every_lane(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
+  place_quads(shuffle(_mm256_permute2x128_si256(upper, lower, 0x20), halves_together),
+              shuffle(_mm256_permute2x128_si256(upper, lower, 0x31), halves_together), quads);
+}
+
+// The same of rows whose packed nibbles are still in words, 32 columns in each register.
+OP void place_words(const V upper[2], const V lower[2], V quads[2]) {
+  const V u = _mm256_packus_epi16(upper[0], upper[1]), l = _mm256_packus_epi16(lower[0], lower[1]);
+  const V first = _mm256_permute2x128_si256(u, l, 0x20), next = _mm256_permute2x128_si256(u, l, 0x31);
+  place_quads(low16(first, next), high16(first, next), quads);
 }
 
 // Adds to each 64-bit element how many of the other's bits are set.
@@ -242,9 +293,13 @@ OP V add_bit_counts(V sums, V a) {
   return _mm256_add_epi64(sums, _mm256_sad_epu8(in_bytes, _mm256_setzero_si256()));
 }
 
-#include "quant/vector_nibbles.inl"
+// Each builds on those before it.
+// clang-format off
 #include "quant/vector_planes.inl"
-#include "quant/vector_requantize.inl"
+#include "quant/vector_fp8.inl"
+#include "quant/vector_nvfp4.inl"
+#include "quant/vector_nibbles.inl"
+// clang-format on
 
 }  // namespace
 

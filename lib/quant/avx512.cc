@@ -21,6 +21,35 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
+namespace planesmith {
+namespace {
+
+// Where the bytes of a permuted register come from.
+struct Permutations {
+  alignas(64) std::uint8_t
+      quads_by_t[64];  // quad q (2 bytes) of lane position t, row u: 16q + 8u + 2t to 16t + 8u + 2q
+  alignas(64) std::uint8_t
+      levels_by_row[64];  // group g of row r: 16 (g / 2) + r of the even or the odd groups to 8r + g
+  alignas(64) std::uint8_t byte_eight_times[64];  // byte i to bytes 8i .. 8i + 7
+  alignas(64) std::uint8_t record_tails[16];      // bytes 8 and 9 of each lane of two registers
+};
+constexpr Permutations make_permutations() {
+  Permutations from{};
+  for (unsigned i = 0; i < 64; ++i) {
+    const unsigned t = i / 16, u = i / 8 % 2, q = i / 2 % 4, r = i / 8, g = i % 8;
+    from.quads_by_t[i] = static_cast<std::uint8_t>(16 * q + 8 * u + 2 * t + i % 2);
+    from.levels_by_row[i] = static_cast<std::uint8_t>(64 * (g % 2) + 16 * (g / 2) + r);
+    from.byte_eight_times[i] = static_cast<std::uint8_t>(i / 8);
+  }
+  for (unsigned i = 0; i < 16; ++i)
+    from.record_tails[i] = static_cast<std::uint8_t>(16 * (i / 2) + 8 + i % 2);
+  return from;
+}
+constexpr Permutations kPermutations = make_permutations();
+
+}  // namespace
+}  // namespace planesmith
+
 PLANESMITH_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vpopcntdq,bmi,bmi2,lzcnt,popcnt")
 namespace planesmith {
 namespace {
@@ -59,6 +88,9 @@ OP V every_lane(__m128i lane) {
 OP V add8(V a, V b) {
   return _mm512_add_epi8(a, b);
 }
+OP V sub8(V a, V b) {
+  return _mm512_sub_epi8(a, b);
+}
 OP V saturating_sub8(V a, V b) {
   return _mm512_subs_epu8(a, b);
 }
@@ -68,8 +100,24 @@ OP V max8(V a, V b) {
 OP V min8(V a, V b) {
   return _mm512_min_epu8(a, b);
 }
-OP V if_zero8(V a, V then, V otherwise) {
-  return _mm512_mask_mov_epi8(otherwise, _mm512_testn_epi8_mask(a, a), then);
+
+// A truth value for each byte.
+using Mask = __mmask64;
+OP Mask is_zero8(V a) {
+  return _mm512_testn_epi8_mask(a, a);
+}
+OP V where8(Mask mask, V then, V otherwise) {
+  return _mm512_mask_mov_epi8(otherwise, mask, then);
+}
+OP V add_where8(V a, Mask mask, V b) {
+  return _mm512_mask_add_epi8(a, mask, a, b);
+}
+
+OP V sums_of_8(V a) {
+  return _mm512_sad_epu8(a, _mm512_setzero_si512());
+}
+OP V add64(V a, V b) {
+  return _mm512_add_epi64(a, b);
 }
 OP V shuffle(V table, V index) {
   return _mm512_shuffle_epi8(table, index);
@@ -147,23 +195,14 @@ OP V odd32_from(V a, V b) {
   return _mm512_mask_mov_epi32(a, 0xAAAA, b);
 }
 
-// One bit for each byte: is it zero; its top bit.
-OP std::uint64_t zero_bytes(V a) {
-  return _mm512_testn_epi8_mask(a, a);
-}
-OP std::uint64_t top_bits(V a) {
-  return _mm512_movepi8_mask(a);
+OP bool is_zero(V a) {
+  return _mm512_test_epi64_mask(a, a) == 0;
 }
 
 // The bytes of words that are below 256: first those of a, then those of b.
 OP V narrow(V a, V b) {
   return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), _mm512_packus_epi16(a, b));
 }
-// Packed nibbles of a tile's row, 32 bytes, out of words.
-OP void store_narrow(std::uint8_t* to, const V words[1]) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi16_epi8(words[0]));
-}
-
 // The larger of each byte and its fellow 16 bytes away, in the same 32 bytes.
 OP V max_of_lane_pairs(V a) {
   return max8(a, _mm512_shuffle_i64x2(a, a, 0xB1));
@@ -179,8 +218,8 @@ OP V record_heads(V a, V b) {
   return _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), b);
 }
 OP void store_record_tails(std::uint8_t* to, V a, V b) {
-  const V tails = _mm512_permutex2var_epi64(a, _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15), b);
-  store16(to, _mm512_cvtepi64_epi16(tails));
+  const V from = _mm512_castsi128_si512(load16(kPermutations.record_tails));
+  store16(to, _mm512_castsi512_si128(_mm512_permutex2var_epi8(a, from, b)));
 }
 
 // Codes of e4m3 bytes (log_code.h). The permute ignores the sign bit.
@@ -196,25 +235,50 @@ struct Table {
   OP V look_up(V index) const { return _mm512_permutexvar_epi8(index, part); }
 };
 
-// The maps of a row's groups: map[even[0]], map[odd[0]], map[even[16]], map[odd[16]], ...
-OP V gather_maps(const std::uint8_t map[256][8], const std::uint8_t* even, const std::uint8_t* odd) {
-  const __m256i low =
-      _mm256_set_m128i(table_pair(map[even[16]], map[odd[16]]), table_pair(map[even[0]], map[odd[0]]));
-  const __m256i high =
-      _mm256_set_m128i(table_pair(map[even[48]], map[odd[48]]), table_pair(map[even[32]], map[odd[32]]));
-  return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+// Levels of 16 rows in the even and in the odd groups, [group / 2][row], to [row][group].
+OP void store_by_row(std::uint8_t* to, V even, V odd) {
+  const V rows0 = load(kPermutations.levels_by_row), rows8 = rows0 | bytes(8);
+  store(to, _mm512_permutex2var_epi8(even, rows0, odd));
+  store(to + kV, _mm512_permutex2var_epi8(even, rows8, odd));
 }
+
+// For each group of a row, the 8 results of a rule for m = 0 .. 7.
+class GroupMaps {
+ public:
+  OP explicit GroupMaps(const Nvfp4Rule& rule)
+      : index_{load(rule.index), load(rule.index + kV)},
+        minus_(every_qword(rule.minus)),
+        plus_(every_qword(rule.plus)) {}
+  OP V of_row(const std::uint8_t levels[8]) const {
+    const V level = _mm512_permutexvar_epi8(load(kPermutations.byte_eight_times), every_qword(levels));
+    return _mm512_permutex2var_epi8(index_[0], saturating_sub8(level, minus_) | plus_, index_[1]);
+  }
+
+ private:
+  OP static V every_qword(const std::uint8_t* from) {
+    return _mm512_broadcastq_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+  }
+  V index_[2], minus_, plus_;
+};
 
 // Two rows of packed nibbles, `upper` and the one 8 rows below it, two tiles of 32 bytes each, to the 64
 // bytes they fill in each tile's nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then
 // of the lower.
-OP void place_rows(const std::uint8_t* upper, const std::uint8_t* lower, V quads[2]) {
+OP void place_rows(V upper, V lower, V quads[2]) {
   // Quad t of the first 16 columns beside quad t of the next 16: [half][t] to [t][half].
   const V halves_together = every_lane(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
-  const V a = shuffle(load(upper), halves_together), b = shuffle(load(lower), halves_together);
+  const V a = shuffle(upper, halves_together), b = shuffle(lower, halves_together);
   const V first = _mm512_setr_epi32(0, 4, 16, 20, 1, 5, 17, 21, 2, 6, 18, 22, 3, 7, 19, 23);
   quads[0] = _mm512_permutex2var_epi32(a, first, b);
   quads[1] = _mm512_permutex2var_epi32(a, _mm512_add_epi32(first, dwords(8)), b);
+}
+
+// The same of two rows of one tile whose packed nibbles are still in words.
+OP void place_words(const V upper[1], const V lower[1], V quads[1]) {
+  // Lane q of the packed rows: quad q of t = 0 .. 3, of the upper row and of the lower.
+  const V by_t =
+      _mm512_permutexvar_epi8(load(kPermutations.quads_by_t), _mm512_packus_epi16(upper[0], lower[0]));
+  quads[0] = by_t;
 }
 
 // Adds to each 64-bit element how many of the other's bits are set.
@@ -222,9 +286,13 @@ OP V add_bit_counts(V sums, V a) {
   return _mm512_add_epi64(sums, _mm512_popcnt_epi64(a));
 }
 
-#include "quant/vector_nibbles.inl"
+// Each builds on those before it.
+// clang-format off
 #include "quant/vector_planes.inl"
-#include "quant/vector_requantize.inl"
+#include "quant/vector_fp8.inl"
+#include "quant/vector_nvfp4.inl"
+#include "quant/vector_nibbles.inl"
+// clang-format on
 
 }  // namespace
 

@@ -1,7 +1,9 @@
 #include "quant/log_code.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 namespace planesmith {
 namespace {
@@ -11,17 +13,16 @@ int code_floor(double value) {
   return static_cast<int>(std::bit_cast<std::int64_t>(value) >> 49) - 8 * 1023;
 }
 
-// |scale| = significand * 2^exponent, significand in [1, 2).
+// |scale| = significand * 2^exponent, significand in [1, 2); for normal numbers.
 struct Parts {
   double significand;
   int exponent;
 };
 Parts parts_of(double scale) {
-  const int exponent = std::ilogb(scale);
-  return {std::fabs(std::scalbn(scale, -exponent)), exponent};
+  constexpr std::uint64_t fraction = (std::uint64_t{1} << 52) - 1, one = std::uint64_t{1023} << 52;
+  const auto bits = std::bit_cast<std::uint64_t>(scale);
+  return {std::bit_cast<double>((bits & fraction) | one), static_cast<int>(bits >> 52 & 2047) - 1023};
 }
-
-constexpr double kThreshold[7] = {.25, .75, 1.25, 1.75, 2.5, 3.5, 5};
 
 // An exponent is rounded up where amax / 6 is above sqrt(2) times a power of two.
 constexpr double kRoundUp = 6 * 1.4142135623730951;
@@ -30,7 +31,11 @@ constexpr double kRoundUp = 6 * 1.4142135623730951;
 struct Passes {
   int code[7];
   explicit Passes(double factor) {
-    for (int i = 0; i < 7; ++i) code[i] = code_floor(kThreshold[i] / factor);
+    // The thresholds are 1, 3, 5 and 7 times powers of two: four divisions do.
+    const int one = code_floor(.25 / factor), three = code_floor(.75 / factor);
+    const int five = code_floor(1.25 / factor), seven = code_floor(1.75 / factor);
+    const int all[7] = {one, three, five, seven, five + 8, seven + 8, five + 16};
+    std::copy(all, all + 7, code);
   }
   unsigned index_of(int e) const {
     unsigned index = 0;
@@ -60,17 +65,16 @@ Fp8Rule fp8_rule(double scale) {
   rule.base = static_cast<std::uint8_t>(127 + 1 + exponent - octaves);
   rule.shift = static_cast<std::uint8_t>(passes.code[0] + kCodeBias - 8 * (octaves - 1));
   rule.sign = std::signbit(scale) ? 0x80 : 0;
-  std::uint8_t from_first[7];
-  for (int i = 0; i < 7; ++i) from_first[i] = static_cast<std::uint8_t>(passes.code[i] - passes.code[0]);
-  for (unsigned d = 0; d < 64; ++d) {
-    std::uint8_t index = 0;
-    for (const std::uint8_t pass : from_first) index = static_cast<std::uint8_t>(index + (d > pass));
-    rule.index[d] = index;
+  std::memset(rule.index, 0, sizeof rule.index);
+  for (const int code : passes.code) {
+    const auto pass = static_cast<std::int8_t>(code - passes.code[0]);
+    for (std::int8_t d = 0; d < 64; ++d)
+      rule.index[d] = static_cast<std::uint8_t>(rule.index[d] + (d > pass));
   }
   return rule;
 }
 
-void nvfp4_rule(double scale_2, Nvfp4Rule& rule) {
+Nvfp4Rule nvfp4_rule(double scale_2) {
   const auto [significand, exponent] = parts_of(scale_2);
   // The e2m1 magnitudes m = 1..7 are 2^octave or 1.5 * 2^octave.
   constexpr int octave[8] = {0, -1, 0, 0, 1, 1, 2, 2};
@@ -79,21 +83,26 @@ void nvfp4_rule(double scale_2, Nvfp4Rule& rule) {
   static_assert((kCodeBias + 1 + lift) % 8 == 0);
   const int round_up[2] = {code_floor(kRoundUp / significand), code_floor(kRoundUp / (1.5 * significand))};
   const Passes passes[2] = {Passes(significand), Passes(1.5 * significand)};
-  // The highest code at which even m = 7 still has index 0 is row 1 of the map.
+  // The highest code at which even m = 7 still has index 0 is level 0.
   const int first = passes[1].code[0] - 8 * octave[7];
 
+  Nvfp4Rule rule{};
   rule.base = static_cast<std::uint8_t>(127 + 1 + exponent - octaves);
-  rule.shift = static_cast<std::uint8_t>(kNvfp4Lift + kCodeBias - 8 * (octaves - 1) + first - 1);
-  for (unsigned m = 0; m < 16; ++m)
-    rule.add[m] =
-        m % 8 == 0 ? 0 : static_cast<std::uint8_t>(8 * octave[m % 8] + lift - round_up[and_a_half[m % 8]]);
-  for (unsigned row = 0; row < 256; ++row)
-    for (unsigned m = 0; m < 8; ++m) {
-      const bool flips = (row >= 128) != std::signbit(scale_2), zero = row % 128 == 0 || m == 0;
-      const int code = first - 1 + static_cast<int>(row % 128) + 8 * octave[m];
-      rule.map[row][m] =
-          static_cast<std::uint8_t>((zero ? 0x80 : passes[and_a_half[m]].index_of(code)) | (flips ? 8 : 0));
-    }
+  rule.shift = static_cast<std::uint8_t>(kNvfp4Lift + kCodeBias - 8 * (octaves - 1) + first);
+  for (unsigned m = 1; m < 8; ++m) {
+    rule.add[m] = static_cast<std::uint8_t>(8 * octave[m] + lift - round_up[and_a_half[m]]);
+    rule.minus[m] = static_cast<std::uint8_t>(8 * (octave[7] - octave[m]));
+    rule.plus[m] = and_a_half[m] ? 64 : 0;
+  }
+  // Levels of elements that can occur stay below 63, where zero has its place.
+  rule.minus[0] = 255;
+  rule.plus[0] = 63;
+  for (unsigned level = 0; level < 63; ++level)
+    for (const unsigned half : {0u, 1u})
+      rule.index[64 * half + level] = static_cast<std::uint8_t>(
+          0x11 * passes[half].index_of(first + 8 * octave[7] + static_cast<int>(level)));
+  rule.index[63] = 0x11 * kZeroFlag;
+  return rule;
 }
 
 }  // namespace planesmith

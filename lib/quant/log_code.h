@@ -53,18 +53,21 @@ struct Fp8Rule {
 };
 Fp8Rule fp8_rule(double scale);  // has_log_rule(scale)
 
-// NVFP4: what scale_2 makes of a group's e4m3 scale (its code) and magnitude indices m. Per block of two
-// groups, step = the larger of (code + add[largest m]) & 0xF8 over the groups that are not all zero:
+// NVFP4: what the magnitude of scale_2 makes of a group's e4m3 scale (its code) and of e2m1 magnitude indices
+// m. Per block of two groups, step = the larger of (code + add[largest m]) & 0xF8 over the groups that are
+// not all zero:
 //     scale byte = step / 8 + base
-// Per group, row = saturating (code + kNvfp4Lift) - (step + shift), at least 1 and at most 127, or 0 where
-// the group's scale is zero, + 128 where that is negative:
-//     map[row][m] = magnitude index | 8 where the sign flips | 0x80 where the element is zero
+// Per group, level = saturating (code + kNvfp4Lift) - (step + shift); per element of a group whose scale is
+// not zero,
+//     index[plus[m] | saturating level - minus[m]]
+// is the magnitude index, with kZeroFlag where m is zero, in both nibbles of the byte.
 inline constexpr int kNvfp4Lift = 40;
+inline constexpr std::uint8_t kZeroFlag = 8;
 struct Nvfp4Rule {
   std::uint8_t base, shift;
-  alignas(16) std::uint8_t add[16];  // add[0] unused
-  alignas(64) std::uint8_t map[256][8];
+  std::uint8_t add[16], minus[8], plus[8];
+  alignas(64) std::uint8_t index[128];
 };
-void nvfp4_rule(double scale_2, Nvfp4Rule& rule);  // has_log_rule(scale_2)
+Nvfp4Rule nvfp4_rule(double scale_2);  // has_log_rule(scale_2)
 
 }  // namespace planesmith

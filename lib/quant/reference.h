@@ -8,9 +8,10 @@
 
 namespace planesmith {
 
-// One tile before it is packed: nibbles by row and column, scale bytes by row and block of 32 columns.
+// One tile before it is packed: rows of nibbles, two per byte as checkpoints hold them; scale bytes by row and block of
+// 32 columns.
 struct QuantizedTile {
-  std::uint8_t nibble[format::kTileRows][format::kTileCols];
+  std::uint8_t row[format::kTileRows][format::kTileCols / 2];
   std::uint8_t scale[format::kTileRows][format::kTileCols / format::kScaleCols];
 };
 
@@ -21,7 +22,7 @@ ZeroCount quantize_tile(const Fp8Slice& slice, ZeroSigns zeros, std::uint64_t ro
 ZeroCount fp8_zeros(const Fp8Slice& slice) noexcept;
 ZeroCount nvfp4_zeros(const Nvfp4Slice& slice) noexcept;
 
-// The scale of the block that holds (row, col).
-double block_scale(const Fp8Slice& slice, std::uint64_t row, std::uint64_t col);
+// The scale of a block, counted in blocks.
+double block_scale(const Fp8Slice& slice, std::uint64_t block_row, std::uint64_t block_col);
 
 }  // namespace planesmith

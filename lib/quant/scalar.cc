@@ -1,6 +1,6 @@
 // The reference: FORMAT.md sections 4 and 5 said once, in float64, a tile at a time. It is what every other
 // set of kernels is measured against and what they fall back to for shapes that they do not take.
-#include <array>
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -13,12 +13,22 @@ namespace {
 
 using namespace format;
 
-constexpr std::array<double, 256> make_e4m3_table() {
-  std::array<double, 256> table{};
-  for (unsigned b = 0; b < 256; ++b) table[b] = e4m3_value(static_cast<std::uint8_t>(b));
-  return table;
+// Tables over bytes; a byte of packed nibbles holds the even column below the odd one.
+struct Tables {
+  double e4m3[256];
+  std::uint8_t codes[256];   // the 2-bit codes of both nibbles, 4 bits
+  std::uint8_t digits[256];  // d + 5 d' of both nibbles
+};
+constexpr Tables make_tables() {
+  Tables t{};
+  for (unsigned b = 0; b < 256; ++b) {
+    t.e4m3[b] = e4m3_value(static_cast<std::uint8_t>(b));
+    t.codes[b] = static_cast<std::uint8_t>(code_of(b & 15) | code_of(b >> 4) << 2);
+    t.digits[b] = static_cast<std::uint8_t>(quintal_digit(b & 15) + 5 * quintal_digit(b >> 4));
+  }
+  return t;
 }
-constexpr std::array<double, 256> kE4m3 = make_e4m3_table();
+constexpr Tables kTables = make_tables();
 
 constexpr double kE2m1[16] = {0,   .5,  1,  1.5,  2,  3,  4,  6,  //
                               -0., -.5, -1, -1.5, -2, -3, -4, -6};
@@ -29,21 +39,30 @@ float load_f32(const std::uint8_t* at) {
   return value;
 }
 
-// Element (row, col) as float64; every product is exact. Only for finite inputs.
-double value_at(const Fp8Slice& s, std::uint64_t row, std::uint64_t col) {
-  return kE4m3[s.weight[row * s.weight_stride + col]] * block_scale(s, row, col);
+// 32 elements from (row, col) on, as float64; every product is exact. Only for finite inputs.
+void load_values(const Fp8Slice& s, std::uint64_t row, std::uint64_t col, double w[kScaleCols]) {
+  const std::uint8_t* weight = s.weight + row * s.weight_stride + col;
+  std::uint64_t block = col / s.block_cols, left = s.block_cols - col % s.block_cols;
+  double scale = block_scale(s, row / s.block_rows, block);
+  for (unsigned c = 0; c < kScaleCols; ++c, --left) {
+    if (left == 0) {
+      scale = block_scale(s, row / s.block_rows, ++block);
+      left = s.block_cols;
+    }
+    w[c] = kTables.e4m3[weight[c]] * scale;
+  }
 }
-double value_at(const Nvfp4Slice& s, std::uint64_t row, std::uint64_t col) {
-  return kE2m1[nibble_at(s.weight + row * s.weight_stride, col)] *
-         kE4m3[s.scale[row * s.scale_stride + col / 16]] * double{s.scale_2};
+void load_values(const Nvfp4Slice& s, std::uint64_t row, std::uint64_t col, double w[kScaleCols]) {
+  const std::uint8_t *weight = s.weight + row * s.weight_stride,
+                     *scale = s.scale + row * s.scale_stride + col / 16;
+  for (unsigned c = 0; c < kScaleCols; ++c)
+    w[c] = kE2m1[nibble_at(weight, col + c)] * kTables.e4m3[scale[c / 16]] * double{s.scale_2};
 }
 
-// The tile whose first element is (row, col).
+// Fills the tile whose first element is (row, col).
 ZeroCount fill(const Mxfp4Slice& s, ZeroSigns, std::uint64_t row, std::uint64_t col, QuantizedTile& tile) {
   for (unsigned r = 0; r < kTileRows; ++r) {
-    const std::uint8_t* weight = s.weight + (row + r) * s.weight_stride;
-    for (unsigned c = 0; c < kTileCols; ++c)
-      tile.nibble[r][c] = static_cast<std::uint8_t>(nibble_at(weight, col + c));
+    std::memcpy(tile.row[r], s.weight + (row + r) * s.weight_stride + col / 2, sizeof tile.row[r]);
     std::memcpy(tile.scale[r], s.scale + (row + r) * s.scale_stride + col / kScaleCols, sizeof tile.scale[r]);
   }
   return {};
@@ -55,13 +74,12 @@ ZeroCount fill(const Slice& s, ZeroSigns zeros, std::uint64_t row, std::uint64_t
   for (unsigned r = 0; r < kTileRows; ++r)
     for (unsigned first = 0; first < kTileCols; first += kScaleCols) {
       double w[kScaleCols], amax = 0;
-      for (unsigned c = 0; c < kScaleCols; ++c) {
-        w[c] = value_at(s, row + r, col + first + c);
-        amax = std::fmax(amax, std::fabs(w[c]));
-      }
+      load_values(s, row + r, col + first, w);
+      for (const double value : w) amax = std::max(amax, std::fabs(value));
       const int x = scale_exponent(amax);
       const double inverse = power_of_two(-x);
       tile.scale[r][first / kScaleCols] = static_cast<std::uint8_t>(x + 127);
+      unsigned nibble[kScaleCols];
       for (unsigned c = 0; c < kScaleCols; ++c) {
         const double u = w[c] * inverse;
         unsigned sign = std::signbit(u);
@@ -70,32 +88,30 @@ ZeroCount fill(const Slice& s, ZeroSigns zeros, std::uint64_t row, std::uint64_t
           count.negative += sign;
           if (zeros == ZeroSigns::alternate) sign = c & 1;
         }
-        tile.nibble[r][first + c] = static_cast<std::uint8_t>(magnitude_index(std::fabs(u)) | sign << 3);
+        nibble[c] = magnitude_index(std::fabs(u)) | sign << 3;
       }
+      for (unsigned c = 0; c < kScaleCols; c += 2)
+        tile.row[r][(first + c) / 2] = static_cast<std::uint8_t>(nibble[c] | nibble[c + 1] << 4);
     }
   return count;
 }
 
 // Packs a tile's nibbles into each plane that is wanted; pointers address the tile.
-void store(const std::uint8_t nibble[kTileRows][kTileCols], std::uint8_t* codes, std::uint8_t* nibbles,
-           std::uint8_t* quintals) {
+void store(const QuantizedTile& tile, std::uint8_t* codes, std::uint8_t* nibbles, std::uint8_t* quintals) {
   if (quintals != nullptr) std::memset(quintals, 0, kQuintalTile);
   for (unsigned lane = 0; lane < kLanes; ++lane)
     for (unsigned j = 0; j < kQuads; ++j) {
       const QuadOrigin at = quad_origin(lane, j);
-      unsigned code = 0, fp4 = 0, word = 0;
-      for (unsigned c = kQuadCols; c-- > 0;) {
-        const unsigned n = nibble[at.row][at.col + c];
-        code = code << 2 | code_of(n);
-        fp4 = fp4 << 4 | n;
-        word = word * 5 + quintal_digit(n);
-      }
-      if (codes != nullptr) codes[lane * kQuads + j] = static_cast<std::uint8_t>(code);
+      const std::uint8_t *quad = &tile.row[at.row][at.col / 2], low = quad[0], high = quad[1];
+      const unsigned to = lane * static_cast<unsigned>(kQuads) + j;
+      if (codes != nullptr)
+        codes[to] = static_cast<std::uint8_t>(kTables.codes[low] | kTables.codes[high] << 4);
       if (nibbles != nullptr) {
-        nibbles[2 * (lane * kQuads + j)] = static_cast<std::uint8_t>(fp4);
-        nibbles[2 * (lane * kQuads + j) + 1] = static_cast<std::uint8_t>(fp4 >> 8);
+        nibbles[2 * to] = low;
+        nibbles[2 * to + 1] = high;
       }
       if (quintals != nullptr) {
+        const unsigned word = kTables.digits[low] + 25u * kTables.digits[high];
         const unsigned first = 10 * j / 8, shifted = word << 10 * j % 8;
         quintals[quintal_record_offset(lane, first)] |= static_cast<std::uint8_t>(shifted);
         quintals[quintal_record_offset(lane, first + 1)] |= static_cast<std::uint8_t>(shifted >> 8);
@@ -116,7 +132,7 @@ bool convert(const Slice& s, ZeroSigns zeros, const PlaneTarget& to) {
     for (std::uint64_t col = 0; col < s.cols; col += kTileCols, ++index) {
       QuantizedTile tile;
       count += fill(s, zeros, row, col, tile);
-      store(tile.nibble, advance(to.codes, index * kCodeTile), advance(to.nibbles, index * kNibbleTile),
+      store(tile, advance(to.codes, index * kCodeTile), advance(to.nibbles, index * kNibbleTile),
             advance(to.quintals, index * kQuintalTile));
       if (to.scales == nullptr) continue;
       for (unsigned r = 0; r < kTileRows; ++r)
@@ -140,13 +156,12 @@ bool nvfp4(const Nvfp4Slice& s, ZeroSigns zeros, const PlaneTarget& to) noexcept
 void from_nibbles(const std::uint8_t* nibbles, std::uint64_t tiles, std::uint8_t* codes,
                   std::uint8_t* quintals) noexcept {
   for (std::uint64_t index = 0; index < tiles; ++index) {
-    std::uint8_t tile[kTileRows][kTileCols];
+    QuantizedTile tile;
     for (unsigned lane = 0; lane < kLanes; ++lane)
       for (unsigned j = 0; j < kQuads; ++j) {
         const QuadOrigin at = quad_origin(lane, j);
-        const std::uint8_t* quad = nibbles + index * kNibbleTile + 2 * (lane * kQuads + j);
-        for (unsigned c = 0; c < kQuadCols; ++c)
-          tile[at.row][at.col + c] = static_cast<std::uint8_t>(nibble_at(quad, c));
+        std::memcpy(&tile.row[at.row][at.col / 2], nibbles + index * kNibbleTile + 2 * (lane * kQuads + j),
+                    2);
       }
     store(tile, advance(codes, index * kCodeTile), nullptr, advance(quintals, index * kQuintalTile));
   }
@@ -175,10 +190,9 @@ NonFinite find(std::uint64_t rows, std::uint64_t cols, bool in_scale, const Bad&
 
 }  // namespace
 
-double block_scale(const Fp8Slice& s, std::uint64_t row, std::uint64_t col) {
-  const std::uint8_t* blocks = s.scale + row / s.block_rows * s.scale_stride;
-  const std::uint64_t at = col / s.block_cols;
-  return s.scale_is_e8m0 ? e8m0_value(blocks[at]) : double{load_f32(blocks + 4 * at)};
+double block_scale(const Fp8Slice& s, std::uint64_t block_row, std::uint64_t block_col) {
+  const std::uint8_t* blocks = s.scale + block_row * s.scale_stride;
+  return s.scale_is_e8m0 ? e8m0_value(blocks[block_col]) : double{load_f32(blocks + 4 * block_col)};
 }
 
 ZeroCount quantize_tile(const Fp8Slice& s, ZeroSigns zeros, std::uint64_t row, std::uint64_t col,
@@ -215,12 +229,10 @@ namespace {
 template <typename Slice>
 ZeroCount count_zeros(const Slice& s) {
   ZeroCount count;
-  for (std::uint64_t row = 0; row < s.rows; ++row)
-    for (std::uint64_t col = 0; col < s.cols; ++col) {
-      const double w = value_at(s, row, col);
-      count.zeros += w == 0;
-      count.negative += w == 0 && std::signbit(w);
-    }
+  QuantizedTile tile;
+  for (std::uint64_t row = 0; row < s.rows; row += kTileRows)
+    for (std::uint64_t col = 0; col < s.cols; col += kTileCols)
+      count += fill(s, ZeroSigns::keep, row, col, tile);
   return count;
 }
 }  // namespace

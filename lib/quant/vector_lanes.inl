@@ -10,12 +10,6 @@ OP void store16(std::uint8_t* to, __m128i v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), v);
 }
 
-// A lane of two 8-byte tables.
-OP __m128i table_pair(const std::uint8_t* low, const std::uint8_t* high) {
-  const __m128i lane = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(low));
-  return _mm_unpacklo_epi64(lane, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(high)));
-}
-
 // One step of a transposition: from[i] and from[i + 8], interleaved, become to[2i] and to[2i + 1]. Four steps
 // transpose 16 x 16 bytes.
 OP void interleave_halves(const __m128i from[16], __m128i to[16]) {

@@ -4,6 +4,8 @@ using format::kCodeTile, format::kNibbleTile, format::kQuintalTile, format::kTil
 
 // Tiles that lie side by side in a register's worth of packed nibbles. A chunk is 16 rows of that.
 constexpr unsigned kChunkTiles = kV / 32;
+// Registers that hold a byte for each column of a tile.
+constexpr unsigned kStrips = kTileCols / kV;
 
 // Where the next tile goes.
 struct TileTarget {
@@ -77,16 +79,20 @@ OP void put_tails(const TileTarget& to, const std::uint8_t* tails) {
   for (unsigned i = 0; i < 64; i += kV) put<kStream>(to.quintals + 256 + i, load(tails + i));
 }
 
-// Packs the first `tiles` tiles of a chunk.
-template <bool kStream>
-OP void pack_chunk(const std::uint8_t* rows, std::uint64_t stride, unsigned tiles, TileTarget& to) {
+// Packs the first `tiles` tiles of a chunk; row(r) gives its packed nibbles.
+template <bool kStream, typename Rows>
+OP void pack_chunk(Rows& row, unsigned tiles, TileTarget& to) {
   alignas(64) std::uint8_t tails[2][64];
   TileTarget next = to;
   next.advance(1);
+#pragma GCC unroll 8
   for (unsigned g = 0; g < 8; g += kChunkTiles) {
     V quads[2][2];
-    for (unsigned i = 0; i < kChunkTiles; ++i)
-      place_rows(rows + (g + i) * stride, rows + (g + i + 8) * stride, quads[i]);
+    for (unsigned i = 0; i < kChunkTiles; ++i) {
+      const V upper = row(g + i);  // in this order, for rows that count as they go
+      const V lower = row(g + i + 8);
+      place_rows(upper, lower, quads[i]);
+    }
     if constexpr (kChunkTiles == 1) {
       emit<kStream>(to, 64 * g, quads[0][0], quads[0][1], tails[0]);
     } else {  // a register holds a row pair of one tile
@@ -97,6 +103,44 @@ OP void pack_chunk(const std::uint8_t* rows, std::uint64_t stride, unsigned tile
   put_tails<kStream>(to, tails[0]);
   if (tiles == 2) put_tails<kStream>(next, tails[1]);
   to.advance(tiles);
+}
+
+// Packs one tile; words(r, out) gives the packed nibbles of row r in words, strip by strip of kV columns.
+template <bool kStream, typename Words>
+OP void pack_tile(Words& words, TileTarget& to) {
+  alignas(64) std::uint8_t tails[64];
+#pragma GCC unroll 8
+  for (unsigned g = 0; g < 8; g += kChunkTiles) {
+    V quads[2];  // 64 bytes of each row pair
+    for (unsigned i = 0; i < kChunkTiles; ++i) {
+      V upper[kStrips], lower[kStrips];
+      words(g + i, upper);
+      words(g + i + 8, lower);
+      place_words(upper, lower, quads + i);
+    }
+    emit<kStream>(to, 64 * g, quads[0], quads[1], tails);
+  }
+  put_tails<kStream>(to, tails);
+  to.advance(1);
+}
+
+// Rows of packed nibbles as they lie in memory.
+struct RowsInMemory {
+  const std::uint8_t* first;
+  std::uint64_t stride;
+  OP V operator()(unsigned r) const { return load(first + r * stride); }
+};
+
+// A tile from the reference; `scales` takes its 32 scale bytes.
+template <bool kStream>
+OP void pack_quantized(const QuantizedTile& tile, TileTarget& to, std::uint8_t* scales) {
+  alignas(64) std::uint8_t padded[kTileRows][kV] = {};
+  for (unsigned r = 0; r < kTileRows; ++r) {
+    std::memcpy(padded[r], tile.row[r], sizeof tile.row[r]);
+    for (unsigned b = 0; b < 2; ++b) scales[kTileRows * b + r] = tile.scale[r][b];
+  }
+  const RowsInMemory rows{padded[0], kV};
+  pack_chunk<kStream>(rows, 1, to);
 }
 
 // Fetches the cache lines of 16 rows, 64 bytes each, that are needed one row panel later.
@@ -130,13 +174,15 @@ bool mxfp4_slice(const Mxfp4Slice& s, const PlaneTarget& target) noexcept {
     const std::uint64_t ahead = row + kTileRows < s.rows ? kTileRows * s.weight_stride : 0;
     for (std::uint64_t at = 0; at < whole; at += kV) {
       if (at % 64 == 0) prefetch_rows(panel + at + ahead, s.weight_stride);
-      pack_chunk<kStream>(panel + at, s.weight_stride, kChunkTiles, to);
+      const RowsInMemory rows{panel + at, s.weight_stride};
+      pack_chunk<kStream>(rows, kChunkTiles, to);
     }
     if (whole < row_bytes) {
       alignas(64) std::uint8_t padded[kTileRows][kV] = {};
       for (unsigned r = 0; r < kTileRows; ++r)
         std::memcpy(padded[r], panel + r * s.weight_stride + whole, row_bytes - whole);
-      pack_chunk<kStream>(padded[0], kV, 1, to);
+      const RowsInMemory rows{padded[0], kV};
+      pack_chunk<kStream>(rows, 1, to);
     }
     place_scales(s.scale + row * s.scale_stride, s.scale_stride, scale_cols, scales, largest);
     if (scales != nullptr) scales += kTileRows * scale_cols;

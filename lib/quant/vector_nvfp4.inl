@@ -1,0 +1,188 @@
+// Part of each file of vector kernels: NVFP4 by the rules of log_code.h, a chunk at a time.
+
+// Scales of a row panel, 16 groups of 16 columns at a time: bytes [group / 2][row] of the even groups and of
+// the odd.
+struct GroupScales {
+  alignas(64) std::uint8_t even[8][16], odd[8][16];
+  OP void read(const std::uint8_t* rows, std::uint64_t stride, std::uint64_t groups) {
+    __m128i columns[16];
+    transpose_rows(rows, stride, groups, columns);
+    for (unsigned g = 0; g < 16; g += 2) {
+      store16(even[g / 2], columns[g]);
+      store16(odd[g / 2], columns[g + 1]);
+    }
+  }
+};
+
+// The largest magnitude index of each group and row: byte r of lane i is that of row r in group 2i (even) or
+// 2i + 1.
+OP void largest_by_group(const RowsInMemory& row, V& even, V& odd) {
+  const V low_bits = bytes(7);
+  V sixteen[16], eight[8], four[4], two[2];
+#pragma GCC unroll 16
+  for (unsigned r = 0; r < 16; ++r) sixteen[r] = max8(row(r) & low_bits, shift_right16<4>(row(r)) & low_bits);
+  // Halve a group's bytes and put the halves of two rows side by side, until each group has 8 rows in its 8
+  // bytes.
+  for (int i = 0; i < 8; ++i)
+    eight[i] = odd8_from(max8(sixteen[2 * i], shift_right16<8>(sixteen[2 * i])),
+                         max8(sixteen[2 * i + 1], shift_left16<8>(sixteen[2 * i + 1])));
+  for (int i = 0; i < 4; ++i)
+    four[i] = odd16_from(max8(eight[2 * i], shift_right32<16>(eight[2 * i])),
+                         max8(eight[2 * i + 1], shift_left32<16>(eight[2 * i + 1])));
+  for (int i = 0; i < 2; ++i)
+    two[i] = odd32_from(max8(four[2 * i], shift_right64<32>(four[2 * i])),
+                        max8(four[2 * i + 1], shift_left64<32>(four[2 * i + 1])));
+  even = low64(two[0], two[1]);
+  odd = high64(two[0], two[1]);
+}
+
+// A chunk of NVFP4 weights, a row at a time once its scale bytes are known.
+template <bool kAlternate, bool kCount>
+struct Nvfp4Chunk {
+  const RowsInMemory& row;
+  const GroupMaps& maps;
+  V flip;                                              // sign bits where scale_2 is negative
+  alignas(64) std::uint8_t levels[kTileRows][kV / 8];  // by row and group
+  bool all_positive;                                   // else scales that are zero or negative have a say
+  alignas(64) std::uint8_t signs[kTileRows][kV / 8];   // then: the scale's sign bit, 0x40 where it is zero
+  ZeroSums& sums;
+  V zeros, negative;  // by byte, two counts of 4 bits: those of the low nibbles and of the high ones
+
+  // `scales` takes kV scale bytes; `largest_code` follows the largest code met.
+  OP Nvfp4Chunk(const RowsInMemory& rows, const std::uint8_t* even_scales, const std::uint8_t* odd_scales,
+                const Nvfp4Rule& rule, const GroupMaps& group_maps, V flipped, std::uint8_t* scales,
+                V& largest_code, ZeroSums& all_sums)
+      : row(rows), maps(group_maps), flip(flipped), sums(all_sums), zeros(bytes(0)), negative(bytes(0)) {
+    const V none = bytes(0), scale[2] = {load(even_scales), load(odd_scales)};
+    V code[2], largest[2], step[2], level[2];
+    largest_by_group(row, largest[0], largest[1]);
+    const V add = every_lane(load16(rule.add));
+    for (int i = 0; i < 2; ++i) {
+      code[i] = e4m3_codes(scale[i]);
+      largest_code = max8(largest_code, code[i]);
+      step[i] = where8(is_zero8(largest[i]), none, add8(code[i], shuffle(add, largest[i])) & bytes(0xF8));
+    }
+    // A group whose scale is zero has a step below 48, one that is not all zero 48 or more.
+    const V larger = max8(step[0], step[1]);
+    store(scales, where8(is_zero8(saturating_sub8(larger, bytes(47))), none,
+                         add8(shift_right16<3>(larger), bytes(rule.base))));
+    const V shift = add8(larger, bytes(rule.shift));
+    for (int i = 0; i < 2; ++i) level[i] = saturating_sub8(add8(code[i], bytes(kNvfp4Lift)), shift);
+    store_by_row(levels[0], level[0], level[1]);
+    asm("" : "+m"(levels));  // so that bytes are loaded from there, not taken out of registers one by one
+
+    V sign[2];
+    for (int i = 0; i < 2; ++i)
+      sign[i] = where8(is_zero8(code[i]), bytes(0x40), none) | (scale[i] & bytes(0x80));
+    all_positive = is_zero(sign[0] | sign[1]);
+    if (!all_positive) store_by_row(signs[0], sign[0], sign[1]);
+  }
+
+  // The requantized nibbles of row r.
+  OP V operator()(unsigned r) {
+    // Low half of a lane: even group; the map's second half is for the odd one.
+    const V second = every_lane(_mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8));
+    const V map = maps.of_row(levels[r]);
+    V x = row(r) ^ flip;
+    if (!all_positive) x = under_sign(x, r);
+    const V low = shuffle(map, (x & bytes(7)) | second);
+    const V high = shuffle(map, (shift_right16<4>(x) & bytes(7)) | second);
+    const V result = bits_from(bytes(0x0F), low, high);
+    V nibbles = bits_from(bytes(0x77), result, x);
+    if constexpr (kAlternate || kCount) {
+      const V zero = result & bytes(0x11 * kZeroFlag);
+      if constexpr (kCount) {
+        zeros = add8(zeros, shift_right16<3>(zero));
+        negative = add8(negative, shift_right16<3>(zero & x));
+        if (r == 11 || r == 15) add_counts();  // after 8 rows and after 16
+      }
+      if constexpr (kAlternate) nibbles = bits_from(zero, bytes(0x80), nibbles);
+    }
+    return nibbles;
+  }
+
+  // Flips the signs of groups with a negative scale and makes zeros, keeping the sign, of those with a zero
+  // scale.
+  OP V under_sign(V x, unsigned r) const {
+    alignas(64) std::uint8_t keep[kV], change[kV];
+    for (unsigned i = 0; i < kV; ++i) {
+      keep[i] = signs[r][i / 8] & 0x40 ? 0x88 : 0xFF;
+      change[i] = signs[r][i / 8] & 0x80 ? 0x88 : 0;
+    }
+    return (x & load(keep)) ^ load(change);
+  }
+
+  OP void add_counts() {
+    sums.zeros = add64(sums.zeros, sums_of_nibbles(zeros));
+    sums.negative = add64(sums.negative, sums_of_nibbles(negative));
+    zeros = negative = bytes(0);
+  }
+  OP static V sums_of_nibbles(V a) {
+    return sums_of_8(add8(a & bytes(0x0F), shift_right16<4>(a) & bytes(0x0F)));
+  }
+};
+
+template <bool kStream, bool kAlternate, bool kCount>
+bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& target) noexcept {
+  const Nvfp4Rule rule = nvfp4_rule(double{s.scale_2});
+  const GroupMaps maps(rule);
+  const V flip = bytes(std::signbit(s.scale_2) ? 0x88 : 0);
+  TileTarget to(target);
+  std::uint8_t* scales = target.scales;
+  const std::uint64_t row_bytes = s.cols / 2;
+  V largest_code = bytes(0);
+  ZeroSums sums;
+  std::uint64_t padding = 0;
+  GroupScales groups;
+  for (std::uint64_t row = 0; row < s.rows; row += kTileRows) {
+    const std::uint8_t* panel = s.weight + row * s.weight_stride;
+    const std::uint64_t ahead = row + kTileRows < s.rows ? kTileRows * s.weight_stride : 0;
+    for (std::uint64_t at = 0; at < row_bytes; at += kV) {
+      const std::uint64_t in_groups = at % 128;  // 16 groups are 128 bytes
+      if (in_groups == 0) {
+        const std::uint64_t left = (row_bytes - at) / 8;
+        groups.read(s.scale + row * s.scale_stride + at / 8, s.scale_stride, left < 16 ? left : 16);
+      }
+      if (at % 64 == 0) prefetch_rows(panel + at + ahead, s.weight_stride);
+      RowsInMemory rows{panel + at, s.weight_stride};
+      alignas(64) std::uint8_t padded[kTileRows][kV], chunk_scales[kV];
+      unsigned tiles = kChunkTiles;
+      if (row_bytes - at < kV) {
+        tiles = 1;
+        padding += kTileRows * (kV - 32) * 2;
+        for (unsigned r = 0; r < kTileRows; ++r) {
+          std::memset(padded[r], 0, kV);
+          std::memcpy(padded[r], rows.first + r * rows.stride, 32);
+        }
+        rows = {padded[0], kV};
+      }
+      Nvfp4Chunk<kAlternate, kCount> chunk(rows, groups.even[in_groups / 16], groups.odd[in_groups / 16], rule, maps, flip, chunk_scales, largest_code, sums);
+      pack_chunk<kStream>(chunk, tiles, to);
+      if (scales != nullptr) {
+        std::memcpy(scales, chunk_scales, 32 * tiles);
+        scales += 32 * tiles;
+      }
+    }
+  }
+  if constexpr (kStream) _mm_sfence();
+  sums.add_to(target.zeros);
+  if (target.zeros != nullptr) {
+    target.zeros->zeros -= padding;
+    if (std::signbit(s.scale_2)) target.zeros->negative -= padding;
+  }
+  return !any_above(largest_code, kMaxCode);
+}
+
+template <bool kStream, bool kAlternate>
+bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& to) noexcept {
+  return to.zeros != nullptr ? nvfp4_slice<kStream, kAlternate, true>(s, to)
+                             : nvfp4_slice<kStream, kAlternate, false>(s, to);
+}
+
+bool vector_nvfp4(const Nvfp4Slice& s, ZeroSigns zeros, const PlaneTarget& to) noexcept {
+  if (!std::isfinite(s.scale_2)) return false;
+  if (!has_log_rule(s.scale_2)) return kScalarKernels.nvfp4(s, zeros, to);
+  if (zeros == ZeroSigns::alternate)
+    return can_stream(to) ? nvfp4_slice<true, true>(s, to) : nvfp4_slice<false, true>(s, to);
+  return can_stream(to) ? nvfp4_slice<true, false>(s, to) : nvfp4_slice<false, false>(s, to);
+}

@@ -1,0 +1,206 @@
+// Kernels against memcpy moving as many bytes as they read and write, data in memory, on one thread and on
+// two.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/parallel.h"
+#include "base/size.h"
+#include "bench/bench.h"
+#include "format/planes.h"
+#include "quant/kernels.h"
+
+namespace planesmith::bench {
+namespace {
+
+// One expert of DeepSeek-V4-Flash's size: w1, w3 [I, H] and w2 [H, I].
+struct Matrix {
+  std::uint64_t rows, cols;
+};
+constexpr Matrix kMatrices[] = {{2048, 4096}, {2048, 4096}, {4096, 2048}};
+constexpr std::uint64_t kElements = 3 * 2048 * 4096;
+
+// Pieces of work far larger together than the caches, visited in turn, each with its input and its output;
+// memcpy's share is half a round away, so that neither finds what the other has just touched.
+class Pieces {
+ public:
+  Pieces(std::uint64_t in_bytes, std::uint64_t out_bytes)
+      : in_(round_up(in_bytes, 4096)),
+        out_(round_up(out_bytes, 4096)),
+        copy_((in_bytes + out_bytes) / 2),
+        count_(memory() / (in_bytes + out_bytes) + 1),
+        input_(count_ * std::max(in_, copy_)),
+        output_(count_ * std::max(out_, copy_)) {
+    std::uint64_t state = 1;
+    for (std::uint64_t i = 0; i < input_.size(); i += 8) {
+      state = state * 6364136223846793005 + 1442695040888963407;
+      const std::uint64_t word = state ^ state >> 29;
+      std::memcpy(input_.data() + i, &word, 8);
+    }
+  }
+  std::uint64_t bytes() const { return 2 * copy_; }
+  std::uint64_t count() const { return count_; }
+  std::uint8_t* input(std::uint64_t i) const { return input_.data() + i % count_ * in_; }
+  std::uint8_t* output(std::uint64_t i) const { return output_.data() + i % count_ * out_; }
+  void copy(std::uint64_t i) const {
+    const std::uint64_t at = (i + count_ / 2) % count_ * copy_;
+    std::memcpy(output_.data() + at, input_.data() + at, copy_);
+  }
+
+ private:
+  static std::uint64_t memory() {
+    const auto cache = static_cast<std::uint64_t>(std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), 0L));
+    return std::max(kGiB, 4 * cache);
+  }
+  std::uint64_t in_, out_, copy_, count_;
+  Arena input_, output_;
+};
+
+std::string row_name(const std::string& what, const Kernels& kernels, int threads) {
+  return what + ", " + std::string(kernels.name) + (threads == 1 ? ", 1 thread" : ", 2 threads");
+}
+bool wants(const Runner& runner, const std::string& what) {  // else its data need not be made
+  for (const Kernels* kernels : available_kernels())
+    for (int threads : {1, 2})
+      if (runner.wants(row_name(what, *kernels, threads))) return true;
+  return false;
+}
+
+// Measures work(piece) against memcpy of as many bytes.
+template <typename Work>
+void measure(Runner& runner, const std::string& what, const Kernels& kernels, const Pieces& pieces,
+             double target, const Work& work) {
+  for (int threads = 1; threads <= std::min(2, hardware_threads()); ++threads) {
+    std::uint64_t next = 0, next_copy = 0;
+    const auto go = [threads](std::uint64_t& at, const auto& act) {
+      const std::uint64_t first = at;
+      at += static_cast<std::uint64_t>(threads);
+      return busiest_thread(threads, [&](int worker) { act(first + static_cast<std::uint64_t>(worker)); });
+    };
+    runner.compare(
+        row_name(what, kernels, threads), static_cast<std::uint64_t>(threads) * pieces.bytes(), target,
+        [&] { return go(next, work); },
+        [&] { return go(next_copy, [&](std::uint64_t piece) { pieces.copy(piece); }); });
+  }
+}
+
+double target_for(const Kernels& kernels, double avx512, double avx2) {
+  return kernels.name == "avx512" ? avx512 : kernels.name == "avx2" ? avx2 : 0;
+}
+
+// --- conversions: an expert's matrices follow one another, weights and scales in turn ---
+
+struct Family {
+  const char* name;
+  std::uint64_t in_bytes;
+  void (*sanitize)(std::uint8_t* expert);  // random bytes to an expert without NaN
+  const std::uint8_t* (*convert)(const Kernels&, const Matrix&, const std::uint8_t* from, const PlaneTarget&);
+};
+
+const std::uint8_t* convert_mxfp4(const Kernels& kernels, const Matrix& m, const std::uint8_t* from,
+                                  const PlaneTarget& to) {
+  const std::uint8_t* scale = from + m.rows * m.cols / 2;
+  kernels.mxfp4({m.rows, m.cols, from, m.cols / 2, scale, m.cols / 32}, to);
+  return scale + m.rows * m.cols / 32;
+}
+void sanitize_mxfp4(std::uint8_t* expert) {
+  std::replace(expert, expert + kElements / 2 + kElements / 32, std::uint8_t{255}, std::uint8_t{127});
+}
+
+const std::uint8_t* convert_fp8(const Kernels& kernels, const Matrix& m, const std::uint8_t* from,
+                                const PlaneTarget& to) {
+  const std::uint8_t* scale = from + m.rows * m.cols;
+  kernels.fp8({m.rows, m.cols, from, m.cols, scale, m.cols / 128 * 4, 128, 128, false}, ZeroSigns::keep, to);
+  return scale + m.rows / 128 * (m.cols / 128) * 4;
+}
+void sanitize_fp8(std::uint8_t* expert) {
+  for (const Matrix& m : kMatrices) {
+    for (const std::uint8_t* end = expert + m.rows * m.cols; expert < end; ++expert)
+      if ((*expert & 0x7F) == 0x7F) *expert ^= 1;
+    for (std::uint64_t i = 0; i < m.rows / 128 * (m.cols / 128); ++i, expert += 4) {
+      const float scale = 1e-4f * (1 + static_cast<float>(i % 61) / 61);
+      std::memcpy(expert, &scale, 4);
+    }
+  }
+}
+
+const std::uint8_t* convert_nvfp4(const Kernels& kernels, const Matrix& m, const std::uint8_t* from,
+                                  const PlaneTarget& to) {
+  const std::uint8_t* scale = from + m.rows * m.cols / 2;
+  kernels.nvfp4({m.rows, m.cols, from, m.cols / 2, scale, m.cols / 16, 1.7e-4f}, ZeroSigns::keep, to);
+  return scale + m.rows * m.cols / 16;
+}
+void sanitize_nvfp4(std::uint8_t* expert) {
+  for (const Matrix& m : kMatrices) {
+    expert += m.rows * m.cols / 2;
+    for (const std::uint8_t* end = expert + m.rows * m.cols / 16; expert < end; ++expert)
+      *expert = static_cast<std::uint8_t>(0x40 + *expert % 62);
+  }
+}
+
+constexpr Family kMxfp4 = {"mxfp4", kElements / 2 + kElements / 32, sanitize_mxfp4, convert_mxfp4};
+constexpr Family kFp8 = {"fp8", kElements + kElements / 4096, sanitize_fp8, convert_fp8};
+constexpr Family kNvfp4 = {"nvfp4", kElements / 2 + kElements / 16, sanitize_nvfp4, convert_nvfp4};
+
+void convert(Runner& runner, const Family& family, bool quintal, bool count_zeros, double avx512,
+             double avx2) {
+  const std::string what =
+      std::string(family.name) + (quintal ? " quintal" : "") + (count_zeros ? " counting zeros" : "");
+  if (!wants(runner, what)) return;
+  const std::uint64_t fp4_share = quintal ? 5 : 8;  // of 16 bytes
+  const Pieces experts(family.in_bytes, kElements / 4 + kElements / 16 * fp4_share + kElements / 32);
+  for (std::uint64_t i = 0; i < experts.count(); ++i) family.sanitize(experts.input(i));
+  for (const Kernels* kernels : available_kernels())
+    measure(runner, what, *kernels, experts, target_for(*kernels, avx512, avx2), [&](std::uint64_t expert) {
+      const std::uint8_t* from = experts.input(expert);
+      std::uint8_t* to = experts.output(expert);
+      const auto take = [&](std::uint64_t n) {
+        std::uint8_t* at = to;
+        to += n;
+        return at;
+      };
+      ZeroCount count;
+      for (const Matrix& m : kMatrices) {
+        PlaneTarget target;
+        target.codes = take(format::code_bytes(m.rows, m.cols));
+        (quintal ? target.quintals : target.nibbles) = take(m.rows * m.cols / 16 * fp4_share);
+        target.scales = take(format::scale_bytes(m.rows, m.cols));
+        target.zeros = count_zeros ? &count : nullptr;
+        target.stream = true;
+        from = family.convert(*kernels, m, from, target);
+      }
+    });
+}
+
+// --- single passes over nibbles ---
+
+void nibbles(Runner& runner) {
+  if (!wants(runner, "histogram") && !wants(runner, "remap")) return;
+  constexpr std::uint64_t n = 16 * kMiB;
+  // A histogram only reads, a remap writes back what it read: memcpy copies as many bytes of data.
+  const Pieces data(n, n);
+  constexpr std::uint8_t map[16] = {0, 1, 2, 3, 4, 5, 5, 7, 8, 9, 10, 11, 12, 13, 13, 15};
+  for (const Kernels* kernels : available_kernels()) {
+    measure(runner, "histogram", *kernels, data, target_for(*kernels, .9, 0), [&](std::uint64_t piece) {
+      std::uint64_t counts[16] = {};
+      kernels->histogram(data.input(piece), n, counts);
+    });
+    measure(runner, "remap", *kernels, data, target_for(*kernels, .9, 0),
+            [&](std::uint64_t piece) { kernels->remap(data.input(piece), n, map); });
+  }
+}
+
+}  // namespace
+
+void kernels(Runner& runner) {
+  convert(runner, kMxfp4, false, false, .9, .8);
+  convert(runner, kMxfp4, true, false, .8, .8);
+  convert(runner, kFp8, false, false, .8, .4);
+  convert(runner, kFp8, false, true, .8, .4);
+  convert(runner, kNvfp4, false, false, .65, .325);
+  convert(runner, kNvfp4, false, true, .65, .325);
+  nibbles(runner);
+}
+
+}  // namespace planesmith::bench
