@@ -58,5 +58,6 @@ class Arena {
 
 // The benchmarks; main.cc lists them.
 void kernels(Runner& runner);
+void builders(Runner& runner);
 
 }  // namespace planesmith::bench

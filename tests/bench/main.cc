@@ -24,6 +24,7 @@ struct Benchmark {
 };
 constexpr Benchmark kBenchmarks[] = {
     {"kernels", kernels},
+    {"builders", builders},
 };
 
 double median(std::vector<double> values) {
