@@ -30,20 +30,25 @@ Records::Records(const Context& context, std::string prefix, std::string manifes
 std::string Records::record_path(std::uint64_t layer) const { return fmt::format("{}/layer{}.json", prefix_, layer); }
 std::string Records::lock_path(std::uint64_t layer) const { return fmt::format("{}.layer{}.lock", prefix_, layer); }
 
-std::optional<Manifest> Records::manifest() const {
-  // Tens of thousands of digests are not parsed once per layer. Every new manifest is a new inode.
-  struct stat st {};
-  if (context_.os.stat(manifest_path_.c_str(), &st) != 0) return std::nullopt;
-  if (!cached_ || cached_inode_ != st.st_ino) {
-    cached_ = read_if_sound(context_.os, manifest_path_);
-    cached_inode_ = st.st_ino;
+std::shared_ptr<const Manifest> Records::manifest() const {
+  struct stat now {};
+  if (context_.os.stat(manifest_path_.c_str(), &now) != 0) return nullptr;
+  const std::lock_guard<std::mutex> lock(kept_.mutex);
+  const struct stat& then = kept_.status;
+  // An inode number alone may come back: the file before it was removed.
+  const bool same = now.st_ino == then.st_ino && now.st_size == then.st_size &&
+                    now.st_ctim.tv_sec == then.st_ctim.tv_sec && now.st_ctim.tv_nsec == then.st_ctim.tv_nsec;
+  if (!same || !kept_.manifest) {
+    std::optional<Manifest> read = read_if_sound(context_.os, manifest_path_);
+    kept_.manifest = read ? std::make_shared<const Manifest>(std::move(*read)) : nullptr;
+    kept_.status = now;
   }
-  return cached_;
+  return kept_.manifest;
 }
 
 std::optional<Manifest> Records::find(std::uint64_t layer) const {
   if (std::optional<Manifest> record = read_if_sound(context_.os, record_path(layer))) return record;
-  const std::optional<Manifest> whole = manifest();
+  const std::shared_ptr<const Manifest> whole = manifest();
   return whole ? layer_of(*whole, layer) : std::nullopt;
 }
 
@@ -55,7 +60,7 @@ void Records::put(std::uint64_t layer, const Manifest& record) const {
 
 void Records::forget(std::uint64_t layer) const {
   const std::vector<LockFile> held = lock();
-  if (const std::optional<Manifest> whole = manifest()) {
+  if (const std::shared_ptr<const Manifest> whole = manifest()) {
     // The manifest goes back into records: what it says of other layers stays known.
     make_dirs(context_.os, prefix_);
     for (const std::uint64_t other : whole->facts->layers)

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,11 +39,18 @@ class Records {
  private:
   std::string record_path(std::uint64_t layer) const;
   std::string lock_path(std::uint64_t layer) const;
-  std::optional<Manifest> manifest() const;
+  std::shared_ptr<const Manifest> manifest() const;  // null: there is none that is sound
   const Context& context_;
   std::string prefix_, manifest_path_;
-  mutable std::optional<Manifest> cached_;  // of the inode below
-  mutable ino_t cached_inode_ = 0;
+
+  // The manifest as last read: tens of thousands of digests are not parsed once per layer. Layers are asked for from
+  // several threads.
+  struct Kept {
+    std::mutex mutex;
+    std::shared_ptr<const Manifest> manifest;
+    struct stat status {};  // of the file it was read from
+  };
+  mutable Kept kept_;
 };
 
 // The part of a manifest that speaks of one layer (index for a planes cache, key for a pack); none: it does not.
