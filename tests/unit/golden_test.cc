@@ -113,7 +113,8 @@ TEST_CASE("a second run with --recheck repairs what was damaged, and only that")
   const std::string checkpoint = golden("ds4-mini") + "/checkpoint";
   build_into(context, checkpoint, variant.request, variant.ckpt_id, out.path());
   const auto before = digests(out.path());
-  for (const auto& [path, digest] : before) {
+  for (const auto& entry : before) {
+    const std::string& path = entry.first;
     if (!path.ends_with(".bin") && !path.ends_with(".pack")) continue;
     CAPTURE(path);
     File file = File::open_write(posix(), out / path);
