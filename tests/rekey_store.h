@@ -16,7 +16,7 @@ namespace rekey_store {
 
 using namespace planesmith;
 
-inline const format::Geometry kGeometry = {3, 2, 64, 128};  // the first of three layers is dense
+inline const format::Geometry kGeometry = {3, 1, 64, 128};  // the first of three layers is dense
 inline const format::Tier kTiers[] = {format::Tier::base, format::Tier::delta};
 constexpr std::uint64_t kWorld = 2;
 
@@ -83,7 +83,7 @@ inline void make(const std::string& dir, const std::string& ckpt_id) {
 inline std::map<std::string, std::string> tree(const std::string& dir) {
   std::map<std::string, std::string> out;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(dir)) {
-    const std::string name = std::filesystem::relative(entry.path(), dir);
+    const std::string name = entry.path().string().substr(dir.size() + 1);
     out[name] = entry.is_directory() ? "folder" : file_contents(entry.path());
   }
   return out;

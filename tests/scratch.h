@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -41,7 +40,10 @@ inline void put_file(const std::string& path, std::string_view contents) {
 inline std::string file_contents(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw std::runtime_error("cannot read " + path);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::string contents(std::filesystem::file_size(path), '\0');
+  in.read(contents.data(), static_cast<std::streamsize>(contents.size()));
+  contents.resize(static_cast<std::size_t>(in.gcount()));
+  return contents;
 }
 
 inline void copy_tree(const std::string& from, const std::string& to) {

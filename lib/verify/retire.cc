@@ -71,7 +71,6 @@ void remove_cache(Os& os, const std::string& folder) {
 void remove_pack(Os& os, const std::string& stem) {
   const std::string folder = parent_of(stem), records = join(folder, fmt::format(".{}", name_of(stem)));
   remove_file(os, stem + ".pack");
-  sync_dir(os, folder);
   if (is_real_folder(os, records)) remove_tree(os, records);
   remove_file(os, stem + ".pack.manifest.json");
   remove_file(os, stem + ".lock");

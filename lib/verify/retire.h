@@ -23,8 +23,8 @@ void take_locks(Os& os, const FoundPack& pack, StoreLocks& locks);
 // not there is no error.
 void remove_cache(Os& os, const std::string& folder);
 
-// Removes a pack and what goes with it, the sidecar last. The .pack goes first, and durably: a reader that found it with
-// the sidecar gone would empty it, and after a rekey it is still somebody else's.
+// Removes a pack and what goes with it, the sidecar last and when the rest is durably gone: a reader that found the .pack
+// without it would empty it, and after a rekey it is still somebody else's.
 void remove_pack(Os& os, const std::string& stem);
 
 }  // namespace planesmith

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <random>
 #include <stdexcept>
 
@@ -33,8 +32,9 @@ std::string contents_of(const std::string& path, const struct stat& st) {
   if (S_ISLNK(st.st_mode)) return fs::read_symlink(path).string();
   if (!S_ISREG(st.st_mode)) return "";
   std::ifstream in(path, std::ios::binary);
-  must(in.good(), path);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::string contents(static_cast<std::size_t>(st.st_size), '\0');
+  must(static_cast<bool>(in.read(contents.data(), st.st_size)), path);
+  return contents;
 }
 
 }  // namespace
