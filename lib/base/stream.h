@@ -12,7 +12,7 @@
 namespace planesmith {
 
 // A piece stays in the second-level cache, so that whoever gets it does not wait for memory a second time.
-inline constexpr std::uint64_t kPiece = 256 * kKiB;
+inline constexpr std::uint64_t kPiece = 512 * kKiB;
 // Room for one stream: stream_ahead() needs several pieces in flight.
 inline constexpr std::uint64_t kStreamBuffer = 4 * kPiece;
 

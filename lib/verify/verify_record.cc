@@ -1,6 +1,7 @@
 #include "verify/verify_record.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -32,39 +33,44 @@ VerifyRecord::VerifyRecord(const Context& context, const std::string& root, std:
     : context_(context), key_(std::move(key)), next_save_(std::chrono::steady_clock::now() + kSaveInterval) {
   kept_ = !user_cache_folder().empty() && !lies_below(user_cache_folder(), root);
   if (!kept_) return;
-  if (Json found = recall(context.os, kGroup, key_); found.is_object()) files_ = std::move(found);
+  const Json found = recall(context.os, kGroup, key_);
+  if (!found.is_object()) return;
+  for (const auto& [path, entry] : found.items()) {
+    try {
+      files_[path] = {entry.at("file"), entry.at("good").get<Runs>()};
+    } catch (const Json::exception&) {  // not written by us
+      files_.erase(path);
+    }
+  }
 }
 
 VerifyRecord::Runs VerifyRecord::good(const std::string& path, const struct stat& status) const {
-  Runs runs;
-  try {
-    const auto found = files_.find(path);
-    if (found != files_.end() && found->at("file") == file_stamp(status))
-      runs = found->at("good").get<Runs>();
-  } catch (const Json::exception&) {  // not written by us
-    runs.clear();
-  }
-  return runs;
+  const auto found = files_.find(path);
+  return found != files_.end() && found->second.file == file_stamp(status) ? found->second.good : Runs();
 }
 
 void VerifyRecord::add(const std::string& path, const struct stat& status, std::size_t first,
                        std::size_t last) {
   if (!kept_) return;
-  Runs runs = good(path, status);
-  runs.insert(std::upper_bound(runs.begin(), runs.end(), std::pair(first, last)), {first, last});
-  Runs merged;
-  for (const auto& run : runs) {
-    if (!merged.empty() && run.first <= merged.back().second)
-      merged.back().second = std::max(merged.back().second, run.second);
-    else
-      merged.push_back(run);
+  Entry& entry = files_[path];
+  if (Json now = file_stamp(status); entry.file != now) entry = {std::move(now), {}};
+  Runs& runs = entry.good;
+  auto at = runs.insert(std::upper_bound(runs.begin(), runs.end(), std::pair(first, last)), {first, last});
+  if (at != runs.begin() && std::prev(at)->second >= first) {
+    std::prev(at)->second = std::max(std::prev(at)->second, last);
+    at = std::prev(runs.erase(at));
   }
-  files_[path] = {{"file", file_stamp(status)}, {"good", merged}};
+  if (const auto next = std::next(at); next != runs.end() && next->first <= at->second) {
+    at->second = std::max(at->second, next->second);
+    runs.erase(next);
+  }
   if (std::chrono::steady_clock::now() >= next_save_) save();
 }
 
 void VerifyRecord::save() {
-  if (kept_ && !files_.empty()) remember(context_.os, kGroup, key_, files_);
+  Json out = Json::object();
+  for (const auto& [path, entry] : files_) out[path] = {{"file", entry.file}, {"good", entry.good}};
+  if (kept_ && !out.empty()) remember(context_.os, kGroup, key_, out);
   next_save_ = std::chrono::steady_clock::now() + kSaveInterval;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,7 +31,11 @@ class VerifyRecord {
   const Context& context_;
   const std::string key_;
   bool kept_ = false;
-  Json files_ = Json::object();  // path -> {"file": stamp, "good": [[first, last], ...]}
+  struct Entry {
+    Json file;  // file_stamp()
+    Runs good;
+  };
+  std::map<std::string, Entry> files_;  // by path
   std::chrono::steady_clock::time_point next_save_;
 };
 
