@@ -59,5 +59,6 @@ class Arena {
 // The benchmarks; main.cc lists them.
 void kernels(Runner& runner);
 void builders(Runner& runner);
+void verification(Runner& runner);
 
 }  // namespace planesmith::bench

@@ -25,6 +25,7 @@ struct Benchmark {
 constexpr Benchmark kBenchmarks[] = {
     {"kernels", kernels},
     {"builders", builders},
+    {"verification", verification},
 };
 
 double median(std::vector<double> values) {

@@ -1,10 +1,7 @@
 // Verification against plain reading of the same files, and SHA-256 against libcrypto in memory.
 //   PLANESMITH_BENCH_DIR  a folder on the file system to read from (1 GiB is written there)
-#include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
