@@ -68,22 +68,6 @@ std::uint64_t RepackTask::bytes() const {
   return sum;
 }
 
-std::uint64_t group_bytes(Granularity granularity, const format::Geometry& geometry) {
-  const std::uint64_t tensor = geometry.hidden * geometry.intermediate / 2;
-  switch (granularity) {
-    case Granularity::tensor:
-    case Granularity::tensor_sym:
-      return tensor;
-    case Granularity::expert:
-      return kProjections * tensor;
-    case Granularity::row:
-      return std::max(geometry.hidden, geometry.intermediate) / 2;
-    case Granularity::block32:
-      return kBlockBytes;
-  }
-  return tensor;
-}
-
 std::vector<RepackFile> plan_repack(const Checkpoint& checkpoint, const Model& model, Granularity granularity,
                                     std::uint64_t block, const std::vector<NamedSize>& copied) {
   if (model.family != Family::mxfp4)

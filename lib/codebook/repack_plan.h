@@ -44,10 +44,6 @@ struct NamedSize {
   std::uint64_t bytes = 0;
 };
 
-// Bytes of the weights that must be seen before the first of them can be written (of a row, where each has
-// its own).
-std::uint64_t group_bytes(Granularity granularity, const format::Geometry& geometry);
-
 // The files with expert weights, sorted by name, and those that are copied whole. Copies and rows are cut
 // into tasks of at most `block` bytes or one row; groups are not. Error: not an MXFP4 model; only there the
 // weights are e2m1 as they stand.

@@ -1,7 +1,6 @@
 #include "codebook/repack_run.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,7 +10,6 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/stream.h"
-#include "quant/backend.h"
 
 namespace planesmith {
 namespace {
@@ -62,96 +60,103 @@ class Work {
   std::atomic<std::size_t> left_;
 };
 
+// What a worker takes from one task to the next.
+struct Worker {
+  std::vector<std::uint8_t> buffer;
+  Codebook last;        // of the last group
+  bool steady = false;  // the group before that had the same
+};
+
 // One worker on one task.
 class TaskRun {
  public:
-  TaskRun(const Context& context, const RepackRun& run, const RepackTask& task, Work& work, Bytes buffer)
-      : context_(context), run_(run), task_(task), work_(work), buffer_(buffer) {}
+  TaskRun(const Context& context, const RepackRun& run, const RepackTask& task, Work& work, Worker& worker)
+      : context_(context), run_(run), task_(task), work_(work), worker_(worker), buffer_(worker.buffer) {}
 
   Outcome operator()() {
-    if (task_.kind == RepackTask::Kind::group) return group();
     Outcome outcome;
-    const RepackRange& range = task_.ranges.front();
-    const Bytes bytes = buffer_.first(range.size);
-    work_.source().read(bytes, range.offset);
-    if (task_.kind == RepackTask::Kind::rows)
-      outcome.deviation = run_.remapper.remap_rows(bytes, task_.row_bytes);
-    put(bytes, range.offset);
+    if (task_.kind == RepackTask::Kind::group) {
+      outcome = group();
+    } else {
+      const RepackRange& range = task_.ranges.front();
+      const Bytes bytes = buffer_.first(range.size);
+      work_.source().read(bytes, range.offset);
+      if (task_.kind == RepackTask::Kind::rows)
+        outcome.deviation = run_.remapper.remap_rows(bytes, task_.row_bytes);
+      work_.sink().put(bytes, range.offset);
+    }
+    context_.progress.advance(task_.bytes());
     return outcome;
   }
 
  private:
+  // The codebook is known only after the last byte. But nearly all groups of a model take the same one, so
+  // that it pays to guess it and to write on the way, while the cache holds what was read. A wrong guess,
+  // like none, costs a second pass.
   Outcome group() {
     Counts all{}, own{};
     for (const RepackRange& range : task_.elsewhere) {
       const File file = File::open_read(context_.os, join(run_.folder, run_.files[range.file].name));
-      in_pieces(range, [&](std::uint64_t offset, std::uint64_t bytes) {
-        file.read(buffer_.first(bytes), offset);
-        run_.remapper.count(buffer_.first(bytes), all);
-      });
+      in_pieces(file, range, [&](Bytes piece, std::uint64_t) { run_.remapper.count(piece, all); });
     }
-
-    // Where the group fits into the buffer it is read once. A piece is counted, and mapped and written, while
-    // the cache still has it.
-    const bool whole = task_.bytes() <= buffer_.size();
-    std::uint64_t at = 0;
-    for (const RepackRange& range : task_.ranges)
-      in_pieces(range, [&](std::uint64_t offset, std::uint64_t bytes) {
-        const Bytes piece = buffer_.subspan(whole ? at : 0, bytes);
-        work_.source().read(piece, offset);
-        run_.remapper.count(piece, own);
-        at += bytes;
-      });
+    const bool guess = worker_.steady && work_.sink().rewritable();
+    for_own_pieces([&](Bytes piece, std::uint64_t offset) {
+      run_.remapper.count(piece, own);
+      if (guess) map_and_put(worker_.last, piece, offset);
+    });
     for (unsigned n = 0; n < 16; ++n) all[n] += own[n];
 
     const Codebook codebook = run_.remapper.choose(all);
-    at = 0;
-    for (const RepackRange& range : task_.ranges)
-      in_pieces(range, [&](std::uint64_t offset, std::uint64_t bytes) {
-        const Bytes piece = buffer_.subspan(whole ? at : 0, bytes);
-        if (!whole) work_.source().read(piece, offset);
-        run_.remapper.apply(codebook, piece);
-        put(piece, offset);
-        at += bytes;
-      });
+    const bool same = codebook.levels == worker_.last.levels;
+    if (!guess || !same)
+      for_own_pieces([&](Bytes piece, std::uint64_t offset) { map_and_put(codebook, piece, offset); });
+    worker_.last = codebook;
+    worker_.steady = same;
     return {deviation(own, codebook.map), codebook.levels};
   }
 
-  template <class Do>
-  void in_pieces(const RepackRange& range, Do work) {
-    for (std::uint64_t done = 0; done < range.size; done += kPiece) {
-      context_.check_stop();
-      work(range.offset + done, std::min(kPiece, range.size - done));
-    }
+  void map_and_put(const Codebook& codebook, Bytes piece, std::uint64_t offset) {
+    run_.remapper.apply(codebook, piece);
+    work_.sink().put(piece, offset);
   }
 
-  void put(ConstBytes bytes, std::uint64_t offset) {
-    work_.sink().put(bytes, offset);
-    context_.progress.advance(bytes.size());
+  template <class Do>
+  void for_own_pieces(Do work) {
+    for (const RepackRange& range : task_.ranges) in_pieces(work_.source(), range, work);
+  }
+
+  template <class Do>
+  void in_pieces(const File& file, const RepackRange& range, Do work) {
+    for (std::uint64_t done = 0; done < range.size; done += kPiece) {
+      context_.check_stop();
+      const Bytes piece = buffer_.first(std::min(kPiece, range.size - done));
+      file.read(piece, range.offset + done);
+      work(piece, range.offset + done);
+    }
   }
 
   const Context& context_;
   const RepackRun& run_;
   const RepackTask& task_;
   Work& work_;
-  Bytes buffer_;
+  Worker& worker_;
+  const Bytes buffer_;
 };
 
 }  // namespace
 
 RepackMemory share_memory(const Context& context, Granularity granularity, const format::Geometry& geometry) {
-  const std::uint64_t group = group_bytes(granularity, geometry);
+  RepackMemory memory;
+  const std::uint64_t row =
+      granularity == Granularity::row ? std::max(geometry.hidden, geometry.intermediate) / 2 : 0;
+  memory.buffer = std::max(kPiece, row);
   const std::uint64_t fixed = granularity == Granularity::block32 ? sizeof(NibbleMap) << kGridLevels : 0;
-  const std::uint64_t least = std::max(kPiece, granularity == Granularity::row ? group : 0);
-  if (context.memory < fixed + least)
+  if (context.memory < fixed + memory.buffer)
     throw Error(ErrorCode::usage, "",
                 fmt::format("--memory {} is too small; the smallest that works here is {}",
-                            exact_size(context.memory), exact_size(fixed + least)));
-  const std::uint64_t room = context.memory - fixed;
-  RepackMemory memory;
-  memory.workers = static_cast<int>(
-      std::min<std::uint64_t>(static_cast<std::uint64_t>(std::max(context.threads, 1)), room / least));
-  memory.buffer = std::min(std::max(kPiece, group), room / static_cast<std::uint64_t>(memory.workers));
+                            exact_size(context.memory), exact_size(fixed + memory.buffer)));
+  memory.workers = static_cast<int>(std::min<std::uint64_t>(
+      static_cast<std::uint64_t>(std::max(context.threads, 1)), (context.memory - fixed) / memory.buffer));
   memory.total = fixed + memory.buffer * static_cast<std::uint64_t>(memory.workers);
   return memory;
 }
@@ -170,19 +175,14 @@ void run_repack(const Context& context, const RepackRun& run, const std::vector<
     for (std::size_t t = 0; t < run.files[f].tasks.size(); ++t) items.push_back({f, t});
     if (run.files[f].tasks.empty()) make(run.files[f])->finish({run.files[f].name, 0, {}, {}});
   }
-  const auto memory = make_cpu_backend(kScalarKernels);  // aligned, and not filled in vain
-  std::vector<std::unique_ptr<Buffer>> buffers(static_cast<std::size_t>(run.memory.workers));
-  parallel_for(items.size(), run.memory.workers, [&](std::size_t i, int worker) {
+  std::vector<Worker> workers(static_cast<std::size_t>(run.memory.workers));
+  parallel_for(items.size(), run.memory.workers, [&](std::size_t i, int number) {
     context.check_stop();
-    std::unique_ptr<Buffer>& buffer = buffers[static_cast<std::size_t>(worker)];
-    if (!buffer) {
-      buffer = memory->allocate(run.memory.buffer);
-      ::madvise(buffer->bytes().data(), buffer->bytes().size(), MADV_HUGEPAGE);  // every byte passes through it
-    }
+    Worker& worker = workers[static_cast<std::size_t>(number)];
+    worker.buffer.resize(run.memory.buffer);
     const auto [f, t] = items[i];
     works[f]->open(context, run.folder, make);
-    works[f]->done(t, TaskRun(context, run, run.files[f].tasks[t], *works[f], buffer->bytes())(),
-                   run.list_codebooks);
+    works[f]->done(t, TaskRun(context, run, run.files[f].tasks[t], *works[f], worker)(), run.list_codebooks);
   });
 }
 

@@ -17,14 +17,15 @@ struct RepackMemory {
   std::uint64_t buffer = 0;  // bytes for each
   std::uint64_t total = 0;   // bytes for all of it
 };
-// As many workers as context.threads and context.memory allow; each holds a group whole where there is room
-// for that, so that it is read once. Error (usage): not enough for one; says what would be.
+// As many workers as context.threads and context.memory allow. Error (usage): not enough for one; says what
+// would be.
 RepackMemory share_memory(const Context& context, Granularity granularity, const format::Geometry& geometry);
 
 // Where one file's bytes go, in any order, from any thread.
 class RepackSink {
  public:
   virtual ~RepackSink() = default;
+  virtual bool rewritable() const = 0;  // whether bytes may be put first wrong and then right
   virtual void put(ConstBytes bytes, std::uint64_t offset) = 0;
   virtual void finish(const FileFigures& figures) = 0;  // once, after the last put
 };

@@ -45,6 +45,7 @@ std::string link_target(Os& os, const std::string& path) {
 class Checker : public RepackSink {
  public:
   Checker(File file, std::function<void(bool)> report) : file_(std::move(file)), report_(std::move(report)) {}
+  bool rewritable() const override { return false; }
   void put(ConstBytes bytes, std::uint64_t offset) override {
     if (!same_) return;
     std::vector<std::uint8_t> there(std::min<std::size_t>(bytes.size(), 256 * kKiB));
@@ -165,6 +166,7 @@ class RepackTarget::Writer : public RepackSink {
   ~Writer() override {
     if (file_.fd() >= 0) target_.context_.os.unlink(file_.path().c_str());
   }
+  bool rewritable() const override { return true; }
   void put(ConstBytes bytes, std::uint64_t offset) override {
     file_.write(bytes, offset);
     file_.start_writeback(offset, bytes.size());

@@ -138,7 +138,7 @@ TEST_CASE("experts that span shards are repacked as if they did not") {
   }
 }
 
-TEST_CASE("little memory gives the same bytes, in two passes over what does not fit") {
+TEST_CASE("little memory gives the same bytes") {
   const Scratch scratch;
   make_large(scratch / "in");
   for (const Granularity granularity : kGranularities) {
@@ -159,7 +159,7 @@ TEST_CASE("little memory gives the same bytes, in two passes over what does not 
 
 TEST_CASE("a second run does nothing; a record, the size and, if asked for, the content decide") {
   const Scratch scratch;
-  const RepackOptions options = options_for(kMini, scratch / "out", Granularity::row, 4);
+  const RepackOptions options = options_for(kMini, scratch / "out", Granularity::tensor, 3);
   repack(Context{}, options);
   const std::string file = scratch / "out/model-00002-of-00004.safetensors", good = file_contents(file);
   struct stat first {
@@ -170,7 +170,7 @@ TEST_CASE("a second run does nothing; a record, the size and, if asked for, the 
     ::stat(file.c_str(), &second);
     CHECK(file_contents(file).size() == good.size());
     REQUIRE(result.files[0].figures.has_value());
-    CHECK(result.files[0].figures->deviation.relative_rms() == doctest::Approx(0.3425477343867552));
+    CHECK(result.files[0].figures->deviation.relative_rms() == doctest::Approx(0.4743686947617458));
     return first.st_ino == second.st_ino;
   };
   CHECK(run(options));
