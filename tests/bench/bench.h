@@ -60,5 +60,7 @@ class Arena {
 void kernels(Runner& runner);
 void builders(Runner& runner);
 void verification(Runner& runner);
+void repack_experts(Runner& runner);
+void cuda(Runner& runner);
 
 }  // namespace planesmith::bench

@@ -26,6 +26,10 @@ constexpr Benchmark kBenchmarks[] = {
     {"kernels", kernels},
     {"builders", builders},
     {"verification", verification},
+    {"repack", repack_experts},
+#ifdef PLANESMITH_HAVE_CUDA
+    {"cuda", cuda},
+#endif
 };
 
 double median(std::vector<double> values) {
