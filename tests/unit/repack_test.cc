@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/stream.h"
 #include "safetensors_files.h"
 
 using namespace planesmith;
@@ -58,11 +59,11 @@ void spread(const std::string& source, const std::string& target) {
 
 // A model whose tensors are larger than the smallest buffer.
 void make_large(const std::string& folder) {
-  constexpr std::uint64_t kHidden = 1024, kInner = 768;
+  constexpr std::uint64_t kHidden = 1024, kInner = 1536;
   std::filesystem::create_directory(folder);
   put_file(
       folder + "/config.json",
-      R"({"num_hidden_layers": 1, "n_routed_experts": 2, "hidden_size": 1024, "moe_intermediate_size": 768})");
+      R"({"num_hidden_layers": 1, "n_routed_experts": 2, "hidden_size": 1024, "moe_intermediate_size": 1536})");
   nlohmann::ordered_json header;
   std::string data;
   std::mt19937 random(1);
@@ -145,7 +146,7 @@ TEST_CASE("little memory gives the same bytes") {
     const std::string roomy = scratch / ("roomy" + std::string(name(granularity)));
     const std::string tight = scratch / ("tight" + std::string(name(granularity)));
     repack(Context{.threads = 2}, options_for(scratch / "in", roomy, granularity, 4));
-    const std::uint64_t memory = granularity == Granularity::block32 ? kMiB : 2 * 256 * kKiB;
+    const std::uint64_t memory = granularity == Granularity::block32 ? kMiB : 2 * kPiece;
     const RepackResult result =
         repack(Context{.threads = 2, .memory = memory}, options_for(scratch / "in", tight, granularity, 4));
     CHECK(result.memory.total <= memory);
@@ -154,7 +155,7 @@ TEST_CASE("little memory gives the same bytes") {
   }
   CHECK_THROWS_WITH_AS(
       repack(Context{.memory = 1000}, options_for(scratch / "in", scratch / "x", Granularity::row, 4)),
-      doctest::Contains("smallest that works here is 256 KiB"), Error);
+      doctest::Contains("smallest that works here is 512 KiB"), Error);
 }
 
 TEST_CASE("a second run does nothing; a record, the size and, if asked for, the content decide") {
