@@ -26,4 +26,19 @@ says() { grep -Eq -- "$1" "$WORK/err" || { fail "stderr lacks '$1'"; sed 's/^/  
 prints() { grep -Eq -- "$1" "$WORK/out" || { fail "stdout lacks '$1'"; sed 's/^/    /' "$WORK/out" | tail -5; }; }
 same() { cmp -s -- "$1" "$2" || fail "$1 and $2 differ"; }
 absent() { [ ! -e "$1" ] || fail "$1 exists"; }
+# kill_after_each PREPARE CHECK COMMAND...: for N = 1, 2, ... until the command gets by: PREPARE, the command killed
+# (SIGKILL) right after its Nth operation that changes a file, CHECK. Sets `kills` to the number of kills.
+kill_after_each() {
+  local prepare=$1 check=$2 shim=$BIN/../tests/bin/kill-after.so status; shift 2
+  [ -e "$shim" ] || skip "kill-after.so is not built: with sanitizers nothing can be loaded before them"
+  for ((kills = 0; ; kills++)); do
+    $prepare
+    { LD_PRELOAD=$shim KILL_AFTER=$((kills + 1)) "$@" >"$WORK/out" 2>"$WORK/err"; status=$?; } 2>/dev/null  # "Killed"
+    [ $status = 137 ] || break
+    $check
+    [ "$failures" = 0 ] || { fail "killed after operation $((kills + 1)) of: $*"; return; }
+  done
+  [ $status = 0 ] || { fail "exit $status: $*"; sed 's/^/    /' "$WORK/err" | tail -5; }
+  $check
+}
 finish() { [ "$failures" = 0 ] && echo "ok" || { echo "$failures failed"; exit 1; }; }
