@@ -79,9 +79,6 @@ OP V saturating_sub8(V a, V b) {
 OP V max8(V a, V b) {
   return _mm256_max_epu8(a, b);
 }
-OP V min8(V a, V b) {
-  return _mm256_min_epu8(a, b);
-}
 
 // A truth value for each byte.
 using Mask = V;
@@ -166,6 +163,10 @@ OP V high64(V a, V b) {
 OP V bits_from(V mask, V a, V b) {
   return (a & mask) | _mm256_andnot_si256(mask, b);
 }
+// a ^ (b & mask).
+OP V xor_bits(V a, V b, V mask) {
+  return a ^ (b & mask);
+}
 // Even elements of a, odd elements of b.
 OP V odd8_from(V a, V b) {
   return _mm256_blendv_epi8(a, b, words(0xFF00));
@@ -192,7 +193,7 @@ OP V max_of_lane_pairs(V a) {
 }
 // Stores the 16 bytes that such a pair of lanes has in common, for each pair.
 OP void store_lane_pairs(std::uint8_t* to, V a) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(a));
+  store16(to, _mm256_castsi256_si128(a));
 }
 
 // Quintal records, one a lane, 8 bytes and then 2: the first 8 of those of a and b; the last 2 of each.

@@ -97,9 +97,6 @@ OP V saturating_sub8(V a, V b) {
 OP V max8(V a, V b) {
   return _mm512_max_epu8(a, b);
 }
-OP V min8(V a, V b) {
-  return _mm512_min_epu8(a, b);
-}
 
 // A truth value for each byte.
 using Mask = __mmask64;
@@ -183,6 +180,10 @@ OP V high64(V a, V b) {
 // Where a mask bit is set, that of a, else that of b.
 OP V bits_from(V mask, V a, V b) {
   return _mm512_ternarylogic_epi64(mask, a, b, 0xCA);
+}
+// a ^ (b & mask).
+OP V xor_bits(V a, V b, V mask) {
+  return _mm512_ternarylogic_epi64(a, b, mask, 0x78);
 }
 // Even elements of a, odd elements of b.
 OP V odd8_from(V a, V b) {

@@ -64,8 +64,7 @@ Fp8Rule fp8_rule(double scale) {
   rule.offset = static_cast<std::uint8_t>(offset);
   rule.base = static_cast<std::uint8_t>(127 + 1 + exponent - octaves);
   rule.shift = static_cast<std::uint8_t>(passes.code[0] + kCodeBias - 8 * (octaves - 1));
-  rule.sign = std::signbit(scale) ? 0x80 : 0;
-  std::memset(rule.index, 0, sizeof rule.index);
+  std::memset(rule.index, std::signbit(scale) ? 8 : 0, sizeof rule.index);
   for (const int code : passes.code) {
     const auto pass = static_cast<std::int8_t>(code - passes.code[0]);
     for (std::int8_t d = 0; d < 64; ++d)

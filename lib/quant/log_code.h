@@ -45,10 +45,10 @@ inline constexpr E4m3Codes kE4m3Codes = make_e4m3_codes();
 bool has_log_rule(double scale);
 
 // FP8: what one block scale makes of codes. With step = (largest code + offset) & 0xF8:
-//     scale byte = step / 8 + base;  magnitude index = index[saturating code - (step + shift)]
+//     scale byte = step / 8 + base;  nibble = index[saturating code - (step + shift)] ^ sign of the weight << 3
 struct Fp8Rule {
   std::uint8_t offset, base, shift;
-  std::uint8_t sign;  // 0x80 where the scale is negative
+  // The magnitude index, and 8 where the scale is negative.
   alignas(64) std::uint8_t index[64];
 };
 Fp8Rule fp8_rule(double scale);  // has_log_rule(scale)

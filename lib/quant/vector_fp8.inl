@@ -34,49 +34,59 @@ OP bool any_above(V a, unsigned limit) {
 template <bool kAlternate, bool kCount>
 struct Fp8Tile {
   const std::uint8_t* from;
-  std::uint64_t stride;
-  V codes[kStrips][kTileRows], shifts[kStrips];
+  std::uint64_t stride, ahead;
+  V codes[kStrips][kTileRows], shifts[kStrips];  // both less kNormalOffset where no subnormal has a say
   Table index;
-  V flip;
   V zeros, negative;  // by byte: zeros, and 8 times those with the sign bit set
 
   // `scales` takes 32 scale bytes; `largest_code` follows the largest code met.
-  OP Fp8Tile(const std::uint8_t* weight, std::uint64_t weight_stride, const Fp8Rule& rule,
+  OP Fp8Tile(const std::uint8_t* weight, std::uint64_t weight_stride, std::uint64_t fetch_at, const Fp8Rule& rule,
              std::uint8_t* scales, V& largest_code)
       : from(weight),
         stride(weight_stride),
+        ahead(fetch_at),
         index(rule.index),
-        flip(bytes(rule.sign)),
         zeros(bytes(0)),
         negative(bytes(0)) {
     for (unsigned i = 0; i < kStrips; ++i) {
+      V (&row)[kTileRows] = codes[i];
 #pragma GCC unroll 16
-      for (unsigned r = 0; r < kTileRows; ++r) codes[i][r] = e4m3_codes(load(from + r * stride + i * kV));
-      const V largest = max_of_lane_pairs(largest_by_row(codes[i]));
+      for (unsigned r = 0; r < kTileRows; ++r) row[r] = load(from + r * stride + i * kV) & bytes(0x7F);
+      const V largest = e4m3_codes(max_of_lane_pairs(largest_by_row(row)));
       largest_code = max8(largest_code, largest);
       const V step = add8(largest, bytes(rule.offset)) & bytes(0xF8);
-      shifts[i] = add8(step, bytes(rule.shift));
       const V scale = add8(shift_right16<3>(step), bytes(rule.base));
       store_lane_pairs(scales + i * (kV / 2), where8(is_zero8(largest), bytes(0), scale));
+      // Magnitudes of normal numbers are codes less a constant. Subnormals are not, but where the block's largest
+      // weight makes them all zero, so does that: the usual case, and cheap.
+      const V shift = add8(step, bytes(rule.shift));
+      if (is_zero(saturating_sub8(bytes(kNormalOffset + 8), shift))) {
+        shifts[i] = sub8(shift, bytes(kNormalOffset));
+      } else {
+        shifts[i] = shift;
+#pragma GCC unroll 16
+        for (unsigned r = 0; r < kTileRows; ++r) row[r] = e4m3_codes(row[r]);
+      }
     }
   }
 
   // The packed nibbles of row r, in words.
   OP void operator()(unsigned r, V words_out[kStrips]) {
-    const V sign_bit = bytes(0x80), odd_columns = words(0x0800);
+    const V odd_columns = words(0x0800);
     for (unsigned i = 0; i < kStrips; ++i) {
       const V code = codes[i][r];
-      V sign = shift_right16<4>((load(from + r * stride + i * kV) ^ flip) & sign_bit);
+      if (i == 0) prefetch(from + r * stride + ahead);
+      const V magnitude = index.look_up(saturating_sub8(code, shuffle(shifts[i], bytes(r))));
+      V nibble = xor_bits(magnitude, shift_right16<4>(load(from + r * stride + i * kV)), bytes(8));
       if constexpr (kAlternate || kCount) {
         const Mask zero = is_zero8(code);
         if constexpr (kCount) {
           zeros = add_where8(zeros, zero, bytes(1));
-          negative = add_where8(negative, zero, sign);
+          negative = add_where8(negative, zero, nibble);
         }
-        if constexpr (kAlternate) sign = where8(zero, odd_columns, sign);
+        if constexpr (kAlternate) nibble = where8(zero, odd_columns, nibble);
       }
-      const V magnitude = index.look_up(saturating_sub8(code, shuffle(shifts[i], bytes(r))));
-      words_out[i] = pairs8(magnitude | sign, words(0x1001));
+      words_out[i] = pairs8(nibble, words(0x1001));
     }
   }
 
@@ -95,6 +105,7 @@ bool fp8_slice(const Fp8Slice& s, const PlaneTarget& target) noexcept {
   // they do.
   Fp8Rule rules[kFp8Rules];
   bool has_rule[kFp8Rules] = {};
+  const Fetch fetch(s.cols, s.weight_stride);
   TileTarget to(target);
   std::uint8_t ignored[32], *scales = target.scales != nullptr ? target.scales : ignored;
   V largest_code = bytes(0);
@@ -102,9 +113,7 @@ bool fp8_slice(const Fp8Slice& s, const PlaneTarget& target) noexcept {
   ZeroCount by_reference;
   for (std::uint64_t row = 0; row < s.rows; row += kTileRows) {
     const std::uint8_t* panel = s.weight + row * s.weight_stride;
-    const std::uint64_t ahead = row + kTileRows < s.rows ? kTileRows * s.weight_stride : 0;
     for (std::uint64_t col = 0; col < s.cols; col += kTileCols) {
-      prefetch_rows(panel + col + ahead, s.weight_stride);
       const std::uint64_t block = col / s.block_cols, slot = block % kFp8Rules;
       if (by_rule && col % s.block_cols == 0 &&
           (row % s.block_rows == 0 || s.cols > kFp8Rules * s.block_cols)) {
@@ -113,7 +122,8 @@ bool fp8_slice(const Fp8Slice& s, const PlaneTarget& target) noexcept {
         if (has_rule[slot]) rules[slot] = fp8_rule(scale);
       }
       if (has_rule[slot]) {
-        Fp8Tile<kAlternate, kCount> tile(panel + col, s.weight_stride, rules[slot], scales, largest_code);
+        Fp8Tile<kAlternate, kCount> tile(panel + col, s.weight_stride, fetch.distance(col), rules[slot],
+                                        scales, largest_code);
         pack_tile<kStream>(tile, to);
         if constexpr (kCount) tile.add_to(sums);
       } else {

@@ -10,6 +10,15 @@ OP void store16(std::uint8_t* to, __m128i v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), v);
 }
 
+// kStream: past the caches; `to` is aligned then.
+template <bool kStream>
+OP void put16(std::uint8_t* to, __m128i v) {
+  if constexpr (kStream)
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to), v);
+  else
+    store16(to, v);
+}
+
 // One step of a transposition: from[i] and from[i + 8], interleaved, become to[2i] and to[2i + 1]. Four steps
 // transpose 16 x 16 bytes.
 OP void interleave_halves(const __m128i from[16], __m128i to[16]) {

@@ -40,6 +40,8 @@ OP void largest_by_group(const RowsInMemory& row, V& even, V& odd) {
 template <bool kAlternate, bool kCount>
 struct Nvfp4Chunk {
   const RowsInMemory& row;
+  const std::uint8_t* fetch;  // what is to be fetched with row 0, and from there to that of the next row
+  std::uint64_t fetch_stride;
   const GroupMaps& maps;
   V flip;                                              // sign bits where scale_2 is negative
   alignas(64) std::uint8_t levels[kTileRows][kV / 8];  // by row and group
@@ -49,10 +51,10 @@ struct Nvfp4Chunk {
   V zeros, negative;  // by byte, two counts of 4 bits: those of the low nibbles and of the high ones
 
   // `scales` takes kV scale bytes; `largest_code` follows the largest code met.
-  OP Nvfp4Chunk(const RowsInMemory& rows, const std::uint8_t* even_scales, const std::uint8_t* odd_scales,
+  OP Nvfp4Chunk(const RowsInMemory& rows, const std::uint8_t* fetch_from, std::uint64_t stride, const std::uint8_t* even_scales, const std::uint8_t* odd_scales,
                 const Nvfp4Rule& rule, const GroupMaps& group_maps, V flipped, std::uint8_t* scales,
                 V& largest_code, ZeroSums& all_sums)
-      : row(rows), maps(group_maps), flip(flipped), sums(all_sums), zeros(bytes(0)), negative(bytes(0)) {
+      : row(rows), fetch(fetch_from), fetch_stride(stride), maps(group_maps), flip(flipped), sums(all_sums), zeros(bytes(0)), negative(bytes(0)) {
     const V none = bytes(0), scale[2] = {load(even_scales), load(odd_scales)};
     V code[2], largest[2], step[2], level[2];
     largest_by_group(row, largest[0], largest[1]);
@@ -82,6 +84,7 @@ struct Nvfp4Chunk {
   OP V operator()(unsigned r) {
     // Low half of a lane: even group; the map's second half is for the odd one.
     const V second = every_lane(_mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8));
+    prefetch(fetch + r * fetch_stride);
     const V map = maps.of_row(levels[r]);
     V x = row(r) ^ flip;
     if (!all_positive) x = under_sign(x, r);
@@ -130,20 +133,19 @@ bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& target) noexcept {
   TileTarget to(target);
   std::uint8_t* scales = target.scales;
   const std::uint64_t row_bytes = s.cols / 2;
+  const Fetch fetch(row_bytes, s.weight_stride);
   V largest_code = bytes(0);
   ZeroSums sums;
   std::uint64_t padding = 0;
   GroupScales groups;
   for (std::uint64_t row = 0; row < s.rows; row += kTileRows) {
     const std::uint8_t* panel = s.weight + row * s.weight_stride;
-    const std::uint64_t ahead = row + kTileRows < s.rows ? kTileRows * s.weight_stride : 0;
     for (std::uint64_t at = 0; at < row_bytes; at += kV) {
       const std::uint64_t in_groups = at % 128;  // 16 groups are 128 bytes
       if (in_groups == 0) {
         const std::uint64_t left = (row_bytes - at) / 8;
         groups.read(s.scale + row * s.scale_stride + at / 8, s.scale_stride, left < 16 ? left : 16);
       }
-      if (at % 64 == 0) prefetch_rows(panel + at + ahead, s.weight_stride);
       RowsInMemory rows{panel + at, s.weight_stride};
       alignas(64) std::uint8_t padded[kTileRows][kV], chunk_scales[kV];
       unsigned tiles = kChunkTiles;
@@ -156,10 +158,10 @@ bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& target) noexcept {
         }
         rows = {padded[0], kV};
       }
-      Nvfp4Chunk<kAlternate, kCount> chunk(rows, groups.even[in_groups / 16], groups.odd[in_groups / 16], rule, maps, flip, chunk_scales, largest_code, sums);
+      Nvfp4Chunk<kAlternate, kCount> chunk(rows, panel + at + fetch.distance(at), s.weight_stride, groups.even[in_groups / 16], groups.odd[in_groups / 16], rule, maps, flip, chunk_scales, largest_code, sums);
       pack_chunk<kStream>(chunk, tiles, to);
       if (scales != nullptr) {
-        std::memcpy(scales, chunk_scales, 32 * tiles);
+        for (unsigned i = 0; i < 32 * tiles; i += 16) put16<kStream>(scales + i, load16(chunk_scales + i));
         scales += 32 * tiles;
       }
     }

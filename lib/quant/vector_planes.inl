@@ -24,7 +24,7 @@ OP bool is_aligned(const std::uint8_t* plane) {
   return reinterpret_cast<std::uintptr_t>(plane) % 64 == 0;
 }
 OP bool can_stream(const PlaneTarget& to) {
-  return to.stream && is_aligned(to.codes) && is_aligned(to.nibbles) && is_aligned(to.quintals);
+  return to.stream && is_aligned(to.codes) && is_aligned(to.nibbles) && is_aligned(to.quintals) && is_aligned(to.scales);
 }
 
 template <bool kStream>
@@ -143,13 +143,24 @@ OP void pack_quantized(const QuantizedTile& tile, TileTarget& to, std::uint8_t* 
   pack_chunk<kStream>(rows, 1, to);
 }
 
-// Fetches the cache lines of 16 rows, 64 bytes each, that are needed one row panel later.
-OP void prefetch_rows(const std::uint8_t* rows, std::uint64_t stride) {
-  for (unsigned r = 0; r < kTileRows; ++r)
-    _mm_prefetch(reinterpret_cast<const char*>(rows + r * stride), _MM_HINT_T0);
+// What is read is fetched ahead of its use: of each row the bytes some way on in the same panel, at its end those
+// at the start of the next. One line with each row's work, since fetches and stores past the caches wait in the
+// same few buffers, and a burst of either holds up the other.
+struct Fetch {
+  std::uint64_t row_bytes, next_panel;  // from a row to its like in the next panel
+  OP Fetch(std::uint64_t row_width, std::uint64_t stride) : row_bytes(row_width), next_panel(kTileRows * stride) {}
+  // From byte `at` of a row to the byte to be fetched meanwhile. The last panel fetches what is not read.
+  OP std::uint64_t distance(std::uint64_t at) const {
+    constexpr std::uint64_t kDistance = 256;
+    return at + kDistance < row_bytes ? kDistance : next_panel + kDistance - row_bytes;
+  }
+};
+OP void prefetch(const std::uint8_t* at) {
+  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
 }
 
 // The scale plane of one row panel. `largest` takes the largest byte of each position.
+template <bool kStream>
 OP void place_scales(const std::uint8_t* rows, std::uint64_t stride, std::uint64_t cols, std::uint8_t* to,
                      __m128i& largest) {
   for (std::uint64_t col = 0; col < cols; col += 16) {
@@ -158,9 +169,19 @@ OP void place_scales(const std::uint8_t* rows, std::uint64_t stride, std::uint64
     transpose_rows(rows + col, stride, n, columns);
     for (unsigned c = 0; c < 16; ++c) largest = _mm_max_epu8(largest, columns[c]);
     if (to == nullptr) continue;
-    for (unsigned c = 0; c < n; ++c) store16(to + 16 * (col + c), columns[c]);
+    for (unsigned c = 0; c < n; ++c) put16<kStream>(to + 16 * (col + c), columns[c]);
   }
 }
+
+// Rows that fetch those to come as they are used.
+struct FetchingRows {
+  RowsInMemory rows;
+  std::uint64_t ahead;
+  OP V operator()(unsigned r) const {
+    prefetch(rows.first + r * rows.stride + ahead);
+    return rows(r);
+  }
+};
 
 template <bool kStream>
 bool mxfp4_slice(const Mxfp4Slice& s, const PlaneTarget& target) noexcept {
@@ -168,13 +189,12 @@ bool mxfp4_slice(const Mxfp4Slice& s, const PlaneTarget& target) noexcept {
   std::uint8_t* scales = target.scales;
   const std::uint64_t row_bytes = s.cols / 2, whole = row_bytes / kV * kV,
                       scale_cols = s.cols / format::kScaleCols;
+  const Fetch fetch(row_bytes, s.weight_stride);
   __m128i largest = _mm_setzero_si128();
   for (std::uint64_t row = 0; row < s.rows; row += kTileRows) {
     const std::uint8_t* panel = s.weight + row * s.weight_stride;
-    const std::uint64_t ahead = row + kTileRows < s.rows ? kTileRows * s.weight_stride : 0;
     for (std::uint64_t at = 0; at < whole; at += kV) {
-      if (at % 64 == 0) prefetch_rows(panel + at + ahead, s.weight_stride);
-      const RowsInMemory rows{panel + at, s.weight_stride};
+      const FetchingRows rows{{panel + at, s.weight_stride}, fetch.distance(at)};
       pack_chunk<kStream>(rows, kChunkTiles, to);
     }
     if (whole < row_bytes) {
@@ -184,7 +204,7 @@ bool mxfp4_slice(const Mxfp4Slice& s, const PlaneTarget& target) noexcept {
       const RowsInMemory rows{padded[0], kV};
       pack_chunk<kStream>(rows, 1, to);
     }
-    place_scales(s.scale + row * s.scale_stride, s.scale_stride, scale_cols, scales, largest);
+    place_scales<kStream>(s.scale + row * s.scale_stride, s.scale_stride, scale_cols, scales, largest);
     if (scales != nullptr) scales += kTileRows * scale_cols;
   }
   if constexpr (kStream) _mm_sfence();
