@@ -159,6 +159,17 @@ OP V high64(V a, V b) {
   return _mm256_unpackhi_epi64(a, b);
 }
 
+// Look-up of nibbles in a table of 16 bytes, which each lane has.
+OP V low_nibbles(V packed) {
+  return packed & bytes(15);
+}
+OP V high_nibbles(V packed) {
+  return shift_right16<4>(packed) & bytes(15);
+}
+OP V of_nibbles(V table, V nibbles) {
+  return shuffle(table, nibbles);
+}
+
 // Where a mask bit is set, that of a, else that of b.
 OP V bits_from(V mask, V a, V b) {
   return (a & mask) | _mm256_andnot_si256(mask, b);

@@ -177,6 +177,18 @@ OP V high64(V a, V b) {
   return _mm512_unpackhi_epi64(a, b);
 }
 
+// Look-up of nibbles in a table of 16 bytes, which each lane has. The permute looks at 6 bits of an index: with the
+// table there four times, what stands above a nibble need not be cleared.
+OP V low_nibbles(V packed) {
+  return packed;
+}
+OP V high_nibbles(V packed) {
+  return shift_right16<4>(packed);
+}
+OP V of_nibbles(V table, V nibbles) {
+  return _mm512_permutexvar_epi8(nibbles, table);
+}
+
 // Where a mask bit is set, that of a, else that of b.
 OP V bits_from(V mask, V a, V b) {
   return _mm512_ternarylogic_epi64(mask, a, b, 0xCA);

@@ -48,13 +48,13 @@ struct Nvfp4Chunk {
   bool all_positive;                                   // else scales that are zero or negative have a say
   alignas(64) std::uint8_t signs[kTileRows][kV / 8];   // then: the scale's sign bit, 0x40 where it is zero
   ZeroSums& sums;
-  V zeros, negative;  // by byte, two counts of 4 bits: those of the low nibbles and of the high ones
+  V zeros, signs_of_x;
 
   // `scales` takes kV scale bytes; `largest_code` follows the largest code met.
   OP Nvfp4Chunk(const RowsInMemory& rows, const std::uint8_t* fetch_from, std::uint64_t stride, const std::uint8_t* even_scales, const std::uint8_t* odd_scales,
                 const Nvfp4Rule& rule, const GroupMaps& group_maps, V flipped, std::uint8_t* scales,
                 V& largest_code, ZeroSums& all_sums)
-      : row(rows), fetch(fetch_from), fetch_stride(stride), maps(group_maps), flip(flipped), sums(all_sums), zeros(bytes(0)), negative(bytes(0)) {
+      : row(rows), fetch(fetch_from), fetch_stride(stride), maps(group_maps), flip(flipped), sums(all_sums) {
     const V none = bytes(0), scale[2] = {load(even_scales), load(odd_scales)};
     V code[2], largest[2], step[2], level[2];
     largest_by_group(row, largest[0], largest[1]);
@@ -94,11 +94,7 @@ struct Nvfp4Chunk {
     V nibbles = bits_from(bytes(0x77), result, x);
     if constexpr (kAlternate || kCount) {
       const V zero = result & bytes(0x11 * kZeroFlag);
-      if constexpr (kCount) {
-        zeros = add8(zeros, shift_right16<3>(zero));
-        negative = add8(negative, shift_right16<3>(zero & x));
-        if (r == 11 || r == 15) add_counts();  // after 8 rows and after 16
-      }
+      if constexpr (kCount) count(r, result, x);
       if constexpr (kAlternate) nibbles = bits_from(zero, bytes(0x80), nibbles);
     }
     return nibbles;
@@ -115,13 +111,31 @@ struct Nvfp4Chunk {
     return (x & load(keep)) ^ load(change);
   }
 
-  OP void add_counts() {
-    sums.zeros = add64(sums.zeros, sums_of_nibbles(zeros));
-    sums.negative = add64(sums.negative, sums_of_nibbles(negative));
-    zeros = negative = bytes(0);
+  // Zero flags of four rows side by side, and sign bits of x: one bit count serves all of them. Rows come in the order
+  // 0 8 1 9 ...
+  OP void count(unsigned r, V result, V x) {
+    switch (2 * (r % 8) % 4 + r / 8) {
+      case 0:
+        zeros = result;
+        signs_of_x = x;
+        break;
+      case 1:
+        keep_bits<1>(result, x);
+        break;
+      case 2:
+        keep_bits<2>(result, x);
+        break;
+      case 3:
+        keep_bits<3>(result, x);
+        sums.zeros = add_bit_counts(sums.zeros, zeros);
+        sums.negative = add_bit_counts(sums.negative, zeros & signs_of_x);
+    }
   }
-  OP static V sums_of_nibbles(V a) {
-    return sums_of_8(add8(a & bytes(0x0F), shift_right16<4>(a) & bytes(0x0F)));
+  template <int k>
+  OP void keep_bits(V result, V x) {
+    const V place = bytes(0x11 * kZeroFlag >> k);
+    zeros = bits_from(place, shift_right16<k>(result), zeros);
+    signs_of_x = bits_from(place, shift_right16<k>(x), signs_of_x);
   }
 };
 

@@ -39,16 +39,17 @@ OP void put(std::uint8_t* to, V v) {
 OP V codes_of(V low_a, V high_a, V low_b, V high_b) {
   // Bit 0 of a code: sign differs from "outer level"; bit 1: not negative (format::code_of).
   const V even = every_lane(_mm_setr_epi8(2, 2, 2, 2, 2, 3, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0));
-  const V odd = shift_left16<2>(even), join = words(0x1001);
-  return narrow(pairs8(shuffle(even, low_a) | shuffle(odd, high_a), join),
-                pairs8(shuffle(even, low_b) | shuffle(odd, high_b), join));
+  const V odd = every_lane(_mm_setr_epi8(8, 8, 8, 8, 8, 12, 12, 12, 4, 4, 4, 4, 4, 0, 0, 0));
+  const V join = words(0x1001);
+  return narrow(pairs8(of_nibbles(even, low_a) | of_nibbles(odd, high_a), join),
+                pairs8(of_nibbles(even, low_b) | of_nibbles(odd, high_b), join));
 }
 
 // The quintal record of each lane (16 bytes of a nibble plane): 8 bytes at byte 0, 2 bytes at byte 8.
 OP V record_of(V low, V high) {
   const V digit = every_lane(_mm_setr_epi8(0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 0, 1, 2));
   const V five_digits = every_lane(_mm_setr_epi8(0, 5, 10, 15, 20, 0, 5, 10, 0, 5, 10, 15, 20, 0, 5, 10));
-  const V word = pairs8(add8(shuffle(digit, low), shuffle(five_digits, high)), words(0x1901));  // d + 25 d'
+  const V word = pairs8(add8(of_nibbles(digit, low), of_nibbles(five_digits, high)), words(0x1901));  // d + 25 d'
   const V two_words = pairs16(word, dwords(0x04000001));                           // 20 bits in 32
   const V four_words = shift_right64<12>(shift_left_by32(two_words, qwords(12)));  // 40 bits in 64
   return shuffle(four_words,
@@ -63,8 +64,7 @@ OP void emit(const TileTarget& to, unsigned at, V a, V b, std::uint8_t* tails) {
     put<kStream>(to.nibbles + at, a);
     put<kStream>(to.nibbles + at + kV, b);
   }
-  const V low_a = a & bytes(15), high_a = shift_right16<4>(a) & bytes(15);
-  const V low_b = b & bytes(15), high_b = shift_right16<4>(b) & bytes(15);
+  const V low_a = low_nibbles(a), high_a = high_nibbles(a), low_b = low_nibbles(b), high_b = high_nibbles(b);
   if (to.codes != nullptr) put<kStream>(to.codes + at / 2, codes_of(low_a, high_a, low_b, high_b));
   if (to.quintals != nullptr) {
     const V record_a = record_of(low_a, high_a), record_b = record_of(low_b, high_b);
