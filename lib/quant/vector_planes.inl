@@ -56,21 +56,28 @@ OP V record_of(V low, V high) {
                  every_lane(_mm_setr_epi8(0, 1, 2, 3, 4, 8, 9, 10, 11, 12, -1, -1, -1, -1, -1, -1)));
 }
 
-// Packs the nibbles a, b, which stand at byte `at` of their tile's nibble plane. `tails` collects the last 64
-// bytes of a quintal tile.
+// Registers of 128 bytes of a nibble plane: what four rows of a tile fill. Their 2-bit codes are a cache line.
+constexpr unsigned kLineQuads = 128 / kV;
+
+// Packs the nibbles that stand at byte `at` of their tile's nibble plane. `tails` collects the last 64 bytes of a
+// quintal tile.
 template <bool kStream>
-OP void emit(const TileTarget& to, unsigned at, V a, V b, std::uint8_t* tails) {
-  if (to.nibbles != nullptr) {
-    put<kStream>(to.nibbles + at, a);
-    put<kStream>(to.nibbles + at + kV, b);
+OP void emit(const TileTarget& to, unsigned at, const V quads[kLineQuads], std::uint8_t* tails) {
+  V low[kLineQuads], high[kLineQuads];
+  for (unsigned i = 0; i < kLineQuads; ++i) {
+    if (to.nibbles != nullptr) put<kStream>(to.nibbles + at + i * kV, quads[i]);
+    low[i] = low_nibbles(quads[i]);
+    high[i] = high_nibbles(quads[i]);
   }
-  const V low_a = low_nibbles(a), high_a = high_nibbles(a), low_b = low_nibbles(b), high_b = high_nibbles(b);
-  if (to.codes != nullptr) put<kStream>(to.codes + at / 2, codes_of(low_a, high_a, low_b, high_b));
-  if (to.quintals != nullptr) {
-    const V record_a = record_of(low_a, high_a), record_b = record_of(low_b, high_b);
-    put<kStream>(to.quintals + at / 2, record_heads(record_a, record_b));
-    store_record_tails(tails + at / 8, record_a, record_b);
-  }
+  if (to.codes != nullptr)
+    for (unsigned i = 0; i < kLineQuads; i += 2)
+      put<kStream>(to.codes + at / 2 + i * kV / 2, codes_of(low[i], high[i], low[i + 1], high[i + 1]));
+  if (to.quintals != nullptr)
+    for (unsigned i = 0; i < kLineQuads; i += 2) {
+      const V record_a = record_of(low[i], high[i]), record_b = record_of(low[i + 1], high[i + 1]);
+      put<kStream>(to.quintals + at / 2 + i * kV / 2, record_heads(record_a, record_b));
+      store_record_tails(tails + at / 8 + i * kV / 8, record_a, record_b);
+    }
 }
 
 template <bool kStream>
@@ -85,19 +92,21 @@ OP void pack_chunk(Rows& row, unsigned tiles, TileTarget& to) {
   alignas(64) std::uint8_t tails[2][64];
   TileTarget next = to;
   next.advance(1);
-#pragma GCC unroll 8
-  for (unsigned g = 0; g < 8; g += kChunkTiles) {
-    V quads[2][2];
-    for (unsigned i = 0; i < kChunkTiles; ++i) {
+#pragma GCC unroll 4
+  for (unsigned g = 0; g < 8; g += 2) {
+    V quads[2][2];  // of rows g and g + 8, and of rows g + 1 and g + 9
+    for (unsigned i = 0; i < 2; ++i) {
       const V upper = row(g + i);  // in this order, for rows that count as they go
       const V lower = row(g + i + 8);
       place_rows(upper, lower, quads[i]);
     }
     if constexpr (kChunkTiles == 1) {
-      emit<kStream>(to, 64 * g, quads[0][0], quads[0][1], tails[0]);
+      const V line[4] = {quads[0][0], quads[0][1], quads[1][0], quads[1][1]};
+      emit<kStream>(to, 64 * g, line, tails[0]);
     } else {  // a register holds a row pair of one tile
-      emit<kStream>(to, 64 * g, quads[0][0], quads[1][0], tails[0]);
-      if (tiles == 2) emit<kStream>(next, 64 * g, quads[0][1], quads[1][1], tails[1]);
+      const V line[2] = {quads[0][0], quads[1][0]}, of_next[2] = {quads[0][1], quads[1][1]};
+      emit<kStream>(to, 64 * g, line, tails[0]);
+      if (tiles == 2) emit<kStream>(next, 64 * g, of_next, tails[1]);
     }
   }
   put_tails<kStream>(to, tails[0]);
@@ -109,16 +118,16 @@ OP void pack_chunk(Rows& row, unsigned tiles, TileTarget& to) {
 template <bool kStream, typename Words>
 OP void pack_tile(Words& words, TileTarget& to) {
   alignas(64) std::uint8_t tails[64];
-#pragma GCC unroll 8
-  for (unsigned g = 0; g < 8; g += kChunkTiles) {
-    V quads[2];  // 64 bytes of each row pair
-    for (unsigned i = 0; i < kChunkTiles; ++i) {
+#pragma GCC unroll 4
+  for (unsigned g = 0; g < 8; g += 2) {
+    V quads[kLineQuads];
+    for (unsigned i = 0; i < 2; ++i) {
       V upper[kStrips], lower[kStrips];
       words(g + i, upper);
       words(g + i + 8, lower);
-      place_words(upper, lower, quads + i);
+      place_words(upper, lower, quads + i * kStrips);
     }
-    emit<kStream>(to, 64 * g, quads[0], quads[1], tails);
+    emit<kStream>(to, 64 * g, quads, tails);
   }
   put_tails<kStream>(to, tails);
   to.advance(1);
@@ -220,8 +229,11 @@ void vector_from_nibbles(const std::uint8_t* nibbles, std::uint64_t tiles, std::
   TileTarget to(PlaneTarget{codes, nullptr, quintals, nullptr});
   for (std::uint64_t tile = 0; tile < tiles; ++tile, nibbles += kNibbleTile) {
     alignas(64) std::uint8_t tails[64];
-    for (unsigned at = 0; at < kNibbleTile; at += 2 * kV)
-      emit<false>(to, at, load(nibbles + at), load(nibbles + at + kV), tails);
+    for (unsigned at = 0; at < kNibbleTile; at += 128) {
+      V quads[kLineQuads];
+      for (unsigned i = 0; i < kLineQuads; ++i) quads[i] = load(nibbles + at + i * kV);
+      emit<false>(to, at, quads, tails);
+    }
     put_tails<false>(to, tails);
     to.advance(1);
   }
