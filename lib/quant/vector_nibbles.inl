@@ -1,5 +1,7 @@
 // Part of each file of vector kernels: counting and replacing nibbles.
 
+constexpr std::size_t kAhead = 2048;  // what is fetched meanwhile
+
 void vector_histogram(const std::uint8_t* data, std::size_t n, std::uint64_t counts[16]) noexcept {
   // with[s]: nibbles in which every bit of the set s is set. Four registers of nibbles become four of bits,
   // so that one intersection and one bit count serve 4 nibbles of each byte pair at once.
@@ -7,7 +9,7 @@ void vector_histogram(const std::uint8_t* data, std::size_t n, std::uint64_t cou
   for (V& sum : sums) sum = bytes(0);
   std::size_t at = 0;
   for (; at + 4 * kV <= n; at += 4 * kV) {
-    _mm_prefetch(reinterpret_cast<const char*>(data + at + 2048), _MM_HINT_T0);
+    for (unsigned i = 0; i < 4 * kV; i += 64) prefetch(data + at + kAhead + i);
     V x[4], bit[4];
     for (unsigned i = 0; i < 4; ++i) x[i] = load(data + at + i * kV);
     const V pairs = bytes(0x33), singles = bytes(0x55);
@@ -45,9 +47,12 @@ void vector_histogram(const std::uint8_t* data, std::size_t n, std::uint64_t cou
 void vector_remap(std::uint8_t* data, std::size_t n, const std::uint8_t map[16]) noexcept {
   const V low = every_lane(load16(map)), high = shift_left16<4>(low);
   std::size_t at = 0;
-  for (; at + kV <= n; at += kV) {
-    const V x = load(data + at);
-    store(data + at, shuffle(low, x & bytes(15)) | shuffle(high, shift_right16<4>(x) & bytes(15)));
+  for (; at + 64 <= n; at += 64) {
+    prefetch(data + at + kAhead);
+    for (std::uint8_t* to = data + at; to < data + at + 64; to += kV) {
+      const V x = load(to);
+      store(to, of_nibbles(low, low_nibbles(x)) | of_nibbles(high, high_nibbles(x)));
+    }
   }
   kScalarKernels.remap(data + at, n - at, map);
 }
