@@ -315,8 +315,8 @@ OP V add_bit_counts(V sums, V a) {
 
 }  // namespace
 
-const Kernels kAvx2Kernels = {"avx2",      vector_mxfp4,        vector_fp8,       vector_nvfp4, fp8_zeros,
-                              nvfp4_zeros, vector_from_nibbles, vector_histogram, vector_remap};
+const Kernels kAvx2Kernels = {"avx2",           vector_mxfp4, vector_fp8, vector_nvfp4, vector_from_nibbles,
+                              vector_histogram, vector_remap};
 
 }  // namespace planesmith
 PLANESMITH_TARGET_END

@@ -177,8 +177,8 @@ OP V high64(V a, V b) {
   return _mm512_unpackhi_epi64(a, b);
 }
 
-// Look-up of nibbles in a table of 16 bytes, which each lane has. The permute looks at 6 bits of an index: with the
-// table there four times, what stands above a nibble need not be cleared.
+// Look-up of nibbles in a table of 16 bytes, which each lane has. The permute looks at 6 bits of an index:
+// with the table there four times, what stands above a nibble need not be cleared.
 OP V low_nibbles(V packed) {
   return packed;
 }
@@ -309,8 +309,8 @@ OP V add_bit_counts(V sums, V a) {
 
 }  // namespace
 
-const Kernels kAvx512Kernels = {"avx512",    vector_mxfp4,        vector_fp8,       vector_nvfp4, fp8_zeros,
-                                nvfp4_zeros, vector_from_nibbles, vector_histogram, vector_remap};
+const Kernels kAvx512Kernels = {"avx512",         vector_mxfp4, vector_fp8, vector_nvfp4, vector_from_nibbles,
+                                vector_histogram, vector_remap};
 
 }  // namespace planesmith
 PLANESMITH_TARGET_END

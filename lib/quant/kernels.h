@@ -35,7 +35,8 @@ struct PlaneTarget {
   std::uint8_t* quintals = nullptr;  // rows * cols * 5 / 16
   std::uint8_t* scales = nullptr;    // rows * cols / 32
 
-  // fp8 and nvfp4 add the slice's zeros, before any balancing, on the way: cheaper than reading the slice twice.
+  // fp8 and nvfp4 add the slice's zeros, before any balancing, on the way (or alone, where no plane is wanted): cheaper
+  // than reading the slice twice.
   // Whoever guesses ZeroSigns right, from the expert before, then needs one pass for mode auto.
   ZeroCount* zeros = nullptr;
 
@@ -83,10 +84,6 @@ struct Kernels {
   bool (*mxfp4)(const Mxfp4Slice&, const PlaneTarget&) noexcept;
   bool (*fp8)(const Fp8Slice&, ZeroSigns, const PlaneTarget&) noexcept;
   bool (*nvfp4)(const Nvfp4Slice&, ZeroSigns, const PlaneTarget&) noexcept;
-
-  // Zeros of a slice before any balancing.
-  ZeroCount (*fp8_zeros)(const Fp8Slice&) noexcept;
-  ZeroCount (*nvfp4_zeros)(const Nvfp4Slice&) noexcept;
 
   // Quintal planes (and, where codes is not null, the 2-bit plane) out of nibble planes, `tiles` tiles of 16 x 64.
   void (*from_nibbles)(const std::uint8_t* nibbles, std::uint64_t tiles, std::uint8_t* codes,

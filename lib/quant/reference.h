@@ -19,9 +19,6 @@ struct QuantizedTile {
 ZeroCount quantize_tile(const Fp8Slice& slice, ZeroSigns zeros, std::uint64_t row, std::uint64_t col,
                         QuantizedTile& tile);
 
-ZeroCount fp8_zeros(const Fp8Slice& slice) noexcept;
-ZeroCount nvfp4_zeros(const Nvfp4Slice& slice) noexcept;
-
 // The scale of a block, counted in blocks.
 double block_scale(const Fp8Slice& slice, std::uint64_t block_row, std::uint64_t block_col);
 

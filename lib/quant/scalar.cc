@@ -225,25 +225,6 @@ NonFinite find_nonfinite(const Nvfp4Slice& s) noexcept {
   });
 }
 
-namespace {
-template <typename Slice>
-ZeroCount count_zeros(const Slice& s) {
-  ZeroCount count;
-  QuantizedTile tile;
-  for (std::uint64_t row = 0; row < s.rows; row += kTileRows)
-    for (std::uint64_t col = 0; col < s.cols; col += kTileCols)
-      count += fill(s, ZeroSigns::keep, row, col, tile);
-  return count;
-}
-}  // namespace
-ZeroCount fp8_zeros(const Fp8Slice& s) noexcept {
-  return count_zeros(s);
-}
-ZeroCount nvfp4_zeros(const Nvfp4Slice& s) noexcept {
-  return count_zeros(s);
-}
-
-const Kernels kScalarKernels = {"scalar",    mxfp4,        fp8,       nvfp4, fp8_zeros,
-                                nvfp4_zeros, from_nibbles, histogram, remap};
+const Kernels kScalarKernels = {"scalar", mxfp4, fp8, nvfp4, from_nibbles, histogram, remap};
 
 }  // namespace planesmith

@@ -40,8 +40,8 @@ struct Fp8Tile {
   V zeros, negative;  // by byte: zeros, and 8 times those with the sign bit set
 
   // `scales` takes 32 scale bytes; `largest_code` follows the largest code met.
-  OP Fp8Tile(const std::uint8_t* weight, std::uint64_t weight_stride, std::uint64_t fetch_at, const Fp8Rule& rule,
-             std::uint8_t* scales, V& largest_code)
+  OP Fp8Tile(const std::uint8_t* weight, std::uint64_t weight_stride, std::uint64_t fetch_at,
+             const Fp8Rule& rule, std::uint8_t* scales, V& largest_code)
       : from(weight),
         stride(weight_stride),
         ahead(fetch_at),
@@ -49,7 +49,7 @@ struct Fp8Tile {
         zeros(bytes(0)),
         negative(bytes(0)) {
     for (unsigned i = 0; i < kStrips; ++i) {
-      V (&row)[kTileRows] = codes[i];
+      V(&row)[kTileRows] = codes[i];
 #pragma GCC unroll 16
       for (unsigned r = 0; r < kTileRows; ++r) row[r] = load(from + r * stride + i * kV) & bytes(0x7F);
       const V largest = e4m3_codes(max_of_lane_pairs(largest_by_row(row)));
@@ -57,8 +57,8 @@ struct Fp8Tile {
       const V step = add8(largest, bytes(rule.offset)) & bytes(0xF8);
       const V scale = add8(shift_right16<3>(step), bytes(rule.base));
       store_lane_pairs(scales + i * (kV / 2), where8(is_zero8(largest), bytes(0), scale));
-      // Magnitudes of normal numbers are codes less a constant. Subnormals are not, but where the block's largest
-      // weight makes them all zero, so does that: the usual case, and cheap.
+      // Magnitudes of normal numbers are codes less a constant. Subnormals are not, but where the block's
+      // largest weight makes them all zero, so does that: the usual case, and cheap.
       const V shift = add8(step, bytes(rule.shift));
       if (is_zero(saturating_sub8(bytes(kNormalOffset + 8), shift))) {
         shifts[i] = sub8(shift, bytes(kNormalOffset));
@@ -123,7 +123,7 @@ bool fp8_slice(const Fp8Slice& s, const PlaneTarget& target) noexcept {
       }
       if (has_rule[slot]) {
         Fp8Tile<kAlternate, kCount> tile(panel + col, s.weight_stride, fetch.distance(col), rules[slot],
-                                        scales, largest_code);
+                                         scales, largest_code);
         pack_tile<kStream>(tile, to);
         if constexpr (kCount) tile.add_to(sums);
       } else {

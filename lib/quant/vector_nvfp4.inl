@@ -51,9 +51,10 @@ struct Nvfp4Chunk {
   V zeros, signs_of_x;
 
   // `scales` takes kV scale bytes; `largest_code` follows the largest code met.
-  OP Nvfp4Chunk(const RowsInMemory& rows, const std::uint8_t* fetch_from, std::uint64_t stride, const std::uint8_t* even_scales, const std::uint8_t* odd_scales,
-                const Nvfp4Rule& rule, const GroupMaps& group_maps, V flipped, std::uint8_t* scales,
-                V& largest_code, ZeroSums& all_sums)
+  OP Nvfp4Chunk(const RowsInMemory& rows, const std::uint8_t* fetch_from, std::uint64_t stride,
+                const std::uint8_t* even_scales, const std::uint8_t* odd_scales, const Nvfp4Rule& rule,
+                const GroupMaps& group_maps, V flipped, std::uint8_t* scales, V& largest_code,
+                ZeroSums& all_sums)
       : row(rows), fetch(fetch_from), fetch_stride(stride), maps(group_maps), flip(flipped), sums(all_sums) {
     const V none = bytes(0), scale[2] = {load(even_scales), load(odd_scales)};
     V code[2], largest[2], step[2], level[2];
@@ -111,8 +112,8 @@ struct Nvfp4Chunk {
     return (x & load(keep)) ^ load(change);
   }
 
-  // Zero flags of four rows side by side, and sign bits of x: one bit count serves all of them. Rows come in the order
-  // 0 8 1 9 ...
+  // Zero flags of four rows side by side, and sign bits of x: one bit count serves all of them. Rows come in
+  // the order 0 8 1 9 ...
   OP void count(unsigned r, V result, V x) {
     switch (2 * (r % 8) % 4 + r / 8) {
       case 0:
@@ -172,7 +173,9 @@ bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& target) noexcept {
         }
         rows = {padded[0], kV};
       }
-      Nvfp4Chunk<kAlternate, kCount> chunk(rows, panel + at + fetch.distance(at), s.weight_stride, groups.even[in_groups / 16], groups.odd[in_groups / 16], rule, maps, flip, chunk_scales, largest_code, sums);
+      Nvfp4Chunk<kAlternate, kCount> chunk(rows, panel + at + fetch.distance(at), s.weight_stride,
+                                           groups.even[in_groups / 16], groups.odd[in_groups / 16], rule,
+                                           maps, flip, chunk_scales, largest_code, sums);
       pack_chunk<kStream>(chunk, tiles, to);
       if (scales != nullptr) {
         for (unsigned i = 0; i < 32 * tiles; i += 16) put16<kStream>(scales + i, load16(chunk_scales + i));

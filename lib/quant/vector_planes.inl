@@ -24,7 +24,8 @@ OP bool is_aligned(const std::uint8_t* plane) {
   return reinterpret_cast<std::uintptr_t>(plane) % 64 == 0;
 }
 OP bool can_stream(const PlaneTarget& to) {
-  return to.stream && is_aligned(to.codes) && is_aligned(to.nibbles) && is_aligned(to.quintals) && is_aligned(to.scales);
+  return to.stream && is_aligned(to.codes) && is_aligned(to.nibbles) && is_aligned(to.quintals) &&
+         is_aligned(to.scales);
 }
 
 template <bool kStream>
@@ -49,18 +50,20 @@ OP V codes_of(V low_a, V high_a, V low_b, V high_b) {
 OP V record_of(V low, V high) {
   const V digit = every_lane(_mm_setr_epi8(0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 0, 1, 2));
   const V five_digits = every_lane(_mm_setr_epi8(0, 5, 10, 15, 20, 0, 5, 10, 0, 5, 10, 15, 20, 0, 5, 10));
-  const V word = pairs8(add8(of_nibbles(digit, low), of_nibbles(five_digits, high)), words(0x1901));  // d + 25 d'
-  const V two_words = pairs16(word, dwords(0x04000001));                           // 20 bits in 32
-  const V four_words = shift_right64<12>(shift_left_by32(two_words, qwords(12)));  // 40 bits in 64
+  const V word =
+      pairs8(add8(of_nibbles(digit, low), of_nibbles(five_digits, high)), words(0x1901));  // d + 25 d'
+  const V two_words = pairs16(word, dwords(0x04000001));                                   // 20 bits in 32
+  const V four_words = shift_right64<12>(shift_left_by32(two_words, qwords(12)));          // 40 bits in 64
   return shuffle(four_words,
                  every_lane(_mm_setr_epi8(0, 1, 2, 3, 4, 8, 9, 10, 11, 12, -1, -1, -1, -1, -1, -1)));
 }
 
-// Registers of 128 bytes of a nibble plane: what four rows of a tile fill. Their 2-bit codes are a cache line.
+// Registers of 128 bytes of a nibble plane: what four rows of a tile fill. Their 2-bit codes are a cache
+// line.
 constexpr unsigned kLineQuads = 128 / kV;
 
-// Packs the nibbles that stand at byte `at` of their tile's nibble plane. `tails` collects the last 64 bytes of a
-// quintal tile.
+// Packs the nibbles that stand at byte `at` of their tile's nibble plane. `tails` collects the last 64 bytes
+// of a quintal tile.
 template <bool kStream>
 OP void emit(const TileTarget& to, unsigned at, const V quads[kLineQuads], std::uint8_t* tails) {
   V low[kLineQuads], high[kLineQuads];
@@ -152,12 +155,13 @@ OP void pack_quantized(const QuantizedTile& tile, TileTarget& to, std::uint8_t* 
   pack_chunk<kStream>(rows, 1, to);
 }
 
-// What is read is fetched ahead of its use: of each row the bytes some way on in the same panel, at its end those
-// at the start of the next. One line with each row's work, since fetches and stores past the caches wait in the
-// same few buffers, and a burst of either holds up the other.
+// What is read is fetched ahead of its use: of each row the bytes some way on in the same panel, at its end
+// those at the start of the next. One line with each row's work, since fetches and stores past the caches
+// wait in the same few buffers, and a burst of either holds up the other.
 struct Fetch {
   std::uint64_t row_bytes, next_panel;  // from a row to its like in the next panel
-  OP Fetch(std::uint64_t row_width, std::uint64_t stride) : row_bytes(row_width), next_panel(kTileRows * stride) {}
+  OP Fetch(std::uint64_t row_width, std::uint64_t stride)
+      : row_bytes(row_width), next_panel(kTileRows * stride) {}
   // From byte `at` of a row to the byte to be fetched meanwhile. The last panel fetches what is not read.
   OP std::uint64_t distance(std::uint64_t at) const {
     constexpr std::uint64_t kDistance = 256;

@@ -70,8 +70,9 @@ struct Matrix {
   }
 
   ZeroCount zeros(const Kernels& kernels) const {
-    if (family == Family::mxfp4) return {};
-    return family == Family::fp8 ? kernels.fp8_zeros(fp8()) : kernels.nvfp4_zeros(nvfp4());
+    ZeroCount count;
+    convert(kernels, ZeroSigns::keep, {.zeros = &count});
+    return count;
   }
   bool convert(const Kernels& kernels, ZeroSigns signs, const PlaneTarget& to) const {
     if (family == Family::mxfp4) return kernels.mxfp4(mxfp4(), to);
