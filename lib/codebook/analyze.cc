@@ -111,7 +111,7 @@ Fidelity analyze(const Context& context, const AnalyzeOptions& options, const Ke
     std::array<Modes, kProjections> modes;
     if (!as_they_stand)
       if (const auto bad = Requantizer(kernels, all.subspan(source.buffer_bytes()))(slices, modes))
-        source.refuse(loaded, 0, *bad);
+        source.refuse(expert, 0, *bad);
     for (std::size_t p = 0; p < kProjections; ++p) {
       TensorFidelity& tensor = fidelity.tensors[i * kProjections + p];
       tensor.name = expert[p].weight->name;

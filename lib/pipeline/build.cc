@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/size.h"
-#include "pipeline/expert_source.h"
+#include "pipeline/expert_worker.h"
 #include "pipeline/sinks.h"
 
 namespace planesmith {
@@ -31,43 +31,38 @@ std::uint64_t expert_read_bytes(const Expert& expert) {
 // One layer on its way: its outputs are opened by the first expert and committed by the last.
 class LayerJob {
  public:
-  struct Part {
-    Sink* sink;
-    SectionSet missing;
-    std::unique_ptr<LayerOutput> output;
-  };
-  LayerJob(const SparseLayer& layer, std::vector<Part> parts)
-      : layer_(layer), parts_(std::move(parts)), left_(layer.experts.size()) {}
+  LayerJob(const SparseLayer& layer, std::vector<OpenOutput> outputs)
+      : layer_(layer), outputs_(std::move(outputs)), left_(layer.experts.size()) {}
 
   const SparseLayer& layer() const { return layer_; }
 
   // The outputs, opened once. Empty where other runs have them all.
-  const std::vector<Part>& open(const Context& context) {
+  const std::vector<OpenOutput>& open(const Context& context) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (opened_) return parts_;
+    if (opened_) return outputs_;
     opened_ = true;
-    for (Part& part : parts_) {
-      part.output = part.sink->open_layer(layer_, part.missing);
-      if (!part.output)
+    for (OpenOutput& each : outputs_) {
+      each.output = each.sink->open_layer(layer_, each.missing);
+      if (!each.output)
         context.progress.say(
-            fmt::format("layer {}: another run has it in {}; left to that run", layer_.index, part.sink->describe()));
+            fmt::format("layer {}: another run has it in {}; left to that run", layer_.index, each.sink->describe()));
     }
-    std::erase_if(parts_, [](const Part& part) { return !part.output; });
-    return parts_;
+    std::erase_if(outputs_, [](const OpenOutput& each) { return !each.output; });
+    return outputs_;
   }
 
   // Called once for each expert; true where this was the last and the layer is committed now.
   bool finish_expert() {
     if (left_.fetch_sub(1) != 1) return false;
-    for (Part& part : parts_) part.output->commit();
-    const bool written = !parts_.empty();
-    parts_.clear();  // gives the locks back
+    for (OpenOutput& each : outputs_) each.output->commit();
+    const bool written = !outputs_.empty();
+    outputs_.clear();  // gives the locks back
     return written;
   }
 
  private:
   const SparseLayer& layer_;
-  std::vector<Part> parts_;
+  std::vector<OpenOutput> outputs_;
   std::atomic<std::size_t> left_;
   std::mutex mutex_;
   bool opened_ = false;
@@ -93,60 +88,6 @@ std::vector<Task> file_order(const std::vector<std::unique_ptr<LayerJob>>& jobs)
   return tasks;
 }
 
-// A worker's memory: one expert as read, and one rank's sections of it.
-class Worker {
- public:
-  Worker(Backend& backend, int number, const ExpertSource& source, const Plan& plan)
-      : converter_(backend.make_converter(number)),
-        input_(backend.allocate(source.buffer_bytes())),
-        output_(backend.allocate(plan.output_per_rank)),
-        source_(source),
-        plan_(plan) {
-    std::uint64_t at = 0;
-    for (std::size_t s = 0; s < format::kSections; ++s) {
-      if (!plan.sections[s]) continue;
-      const std::uint64_t bytes = section_bytes(static_cast<format::Section>(s), plan.shape);
-      place_[s] = output_->bytes().subspan(at, bytes);
-      at += round_up(bytes, 4 * kKiB);
-    }
-  }
-
-  void run(const LayerJob& job, const std::vector<LayerJob::Part>& parts, std::uint64_t expert) {
-    const ExpertSource::Loaded loaded = source_.load(job.layer().experts[expert], input_->bytes());
-    for (const std::uint64_t rank : plan_.ranks) {
-      const ExpertSections sections = convert(loaded, rank, parts);
-      for (const LayerJob::Part& part : parts)
-        if (part.sink->rank() == rank) part.output->write(expert, sections);
-    }
-  }
-
- private:
-  ExpertSections convert(const ExpertSource::Loaded& loaded, std::uint64_t rank,
-                         const std::vector<LayerJob::Part>& parts) {
-    SectionTargets targets{};
-    for (const LayerJob::Part& part : parts)
-      if (part.sink->rank() == rank)
-        for (std::size_t s = 0; s < format::kSections; ++s)
-          if (part.missing[s]) targets[s] = place_[s].data();
-    ExpertSections out;
-    if (std::all_of(targets.begin(), targets.end(), [](const std::uint8_t* at) { return at == nullptr; })) return out;
-    if (const auto bad = converter_->convert(source_.slices(loaded, rank), plan_.request.zero_mode, targets))
-      source_.refuse(loaded, rank, *bad);
-    for (std::size_t s = 0; s < format::kSections; ++s) {
-      if (targets[s] == nullptr) continue;
-      out.bytes[s] = place_[s];
-      out.digest[s] = Xxh3::of(place_[s]);
-    }
-    return out;
-  }
-
-  std::unique_ptr<Converter> converter_;
-  std::unique_ptr<Buffer> input_, output_;
-  const ExpertSource& source_;
-  const Plan& plan_;
-  std::array<Bytes, format::kSections> place_;
-};
-
 bool inside(const std::string& path, const std::string& folder) {
   return path == folder || (path.starts_with(folder) && (folder == "/" || path[folder.size()] == '/'));
 }
@@ -154,17 +95,17 @@ bool inside(const std::string& path, const std::string& folder) {
 // Jobs for the layers that are not finished; asks the sinks, in parallel since --recheck reads everything.
 std::vector<std::unique_ptr<LayerJob>> unfinished(const Context& context, const Plan& plan,
                                                   const std::vector<std::unique_ptr<Sink>>& sinks) {
-  std::vector<std::vector<LayerJob::Part>> parts(plan.layers.size());
-  for (std::vector<LayerJob::Part>& of_layer : parts)
+  std::vector<std::vector<OpenOutput>> outputs(plan.layers.size());
+  for (std::vector<OpenOutput>& of_layer : outputs)
     for (const std::unique_ptr<Sink>& sink : sinks) of_layer.push_back({sink.get(), {}, nullptr});
   parallel_for(plan.layers.size() * sinks.size(), context.threads, [&](std::size_t i, int) {
-    LayerJob::Part& part = parts[i / sinks.size()][i % sinks.size()];
-    part.missing = part.sink->missing(*plan.layers[i / sinks.size()]);
+    OpenOutput& each = outputs[i / sinks.size()][i % sinks.size()];
+    each.missing = each.sink->missing(*plan.layers[i / sinks.size()]);
   });
   std::vector<std::unique_ptr<LayerJob>> jobs;
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
-    std::erase_if(parts[i], [](const LayerJob::Part& part) { return !any(part.missing); });
-    if (!parts[i].empty()) jobs.push_back(std::make_unique<LayerJob>(*plan.layers[i], std::move(parts[i])));
+    std::erase_if(outputs[i], [](const OpenOutput& each) { return !any(each.missing); });
+    if (!outputs[i].empty()) jobs.push_back(std::make_unique<LayerJob>(*plan.layers[i], std::move(outputs[i])));
   }
   return jobs;
 }
@@ -176,7 +117,7 @@ Workforce plan_workforce(const Context& context, const Checkpoint& checkpoint, c
   const ExpertSource source(context, checkpoint, model, plan.shape, plan.ranks.front(), plan.ranks.size());
   const std::uint64_t fixed = checkpoint.tensors().size() * kBytesPerTensor;
   Workforce out;
-  out.bytes_per_worker = source.buffer_bytes() + plan.output_per_rank;
+  out.bytes_per_worker = worker_bytes(backend, source, plan);
   if (context.memory < fixed + out.bytes_per_worker)
     throw Error(ErrorCode::usage, "", fmt::format("--memory {} is too small here; the smallest that works is {}",
                                                   context.memory, fixed + out.bytes_per_worker));
@@ -220,7 +161,7 @@ BuildReport build(const Context& context, const Checkpoint& checkpoint, const Mo
   report.finished = plan.layers.size() - jobs.size();
   const std::vector<Task> tasks = file_order(jobs);
   const ExpertSource source(context, checkpoint, model, plan.shape, plan.ranks.front(), plan.ranks.size());
-  std::vector<std::unique_ptr<Worker>> workers(static_cast<std::size_t>(force.workers));
+  std::vector<std::unique_ptr<ExpertWorker>> workers(static_cast<std::size_t>(force.workers));
   std::atomic<std::uint64_t> converted{0}, elsewhere{0};
 
   std::uint64_t total = 0;
@@ -230,15 +171,15 @@ BuildReport build(const Context& context, const Checkpoint& checkpoint, const Mo
     context.check_stop();
     LayerJob& job = *tasks[i].job;
     const Expert& expert = job.layer().experts[tasks[i].expert];
-    const std::vector<LayerJob::Part>& parts = job.open(context);
-    if (parts.empty()) {
+    const std::vector<OpenOutput>& outputs = job.open(context);
+    if (outputs.empty()) {
       if (tasks[i].expert == 0) ++elsewhere;
     } else {
       const std::size_t ahead = i + workers.size();
       if (ahead < tasks.size()) source.prefetch(tasks[ahead].job->layer().experts[tasks[ahead].expert]);
-      std::unique_ptr<Worker>& worker = workers[static_cast<std::size_t>(number)];
-      if (!worker) worker = std::make_unique<Worker>(backend, number, source, plan);
-      worker->run(job, parts, tasks[i].expert);
+      std::unique_ptr<ExpertWorker>& worker = workers[static_cast<std::size_t>(number)];
+      if (!worker) worker = make_worker(backend, number, source, plan);
+      worker->run(expert, tasks[i].expert, outputs);
     }
     if (job.finish_expert()) ++converted;
     context.progress.advance(expert_read_bytes(expert));

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/size.h"
@@ -15,6 +16,8 @@ namespace planesmith {
 namespace {
 
 constexpr std::uint64_t kBufferAlignment = 4 * kKiB;
+// Of a piece's weights. With their planes they take about three times as much.
+constexpr std::uint64_t kPieceBytes = 256 * kKiB;
 
 // Bytes per element of a weight, in halves: FP4 families hold two elements in a byte.
 std::uint64_t weight_bytes(const Model& model, std::uint64_t cols) {
@@ -62,7 +65,41 @@ ExpertSource::ExpertSource(const Context& context, const Checkpoint& checkpoint,
     buffer_bytes_ += round_up(at.read_rows * at.row_bytes, kBufferAlignment);
     at.scale_at = buffer_bytes_;
     buffer_bytes_ += round_up(at.scale_read_rows * at.scale_row_bytes, kBufferAlignment);
+    cut_into_pieces(p);
   }
+}
+
+void ExpertSource::cut_into_pieces(std::size_t projection) {
+  const Layout& at = layout(projection);
+  // Whole tiles and whole blocks, of one rank where ranks have rows of their own.
+  const std::uint64_t unit = std::lcm(format::kTileRows, scale_grid(model_).rows);
+  const std::uint64_t most = std::max(kPieceBytes / at.row_bytes / unit, std::uint64_t{1}) * unit;
+  const std::uint64_t span = static_cast<Projection>(projection) == Projection::w2 ? at.read_rows : shape_.slice;
+  for (std::uint64_t row = 0; row < at.read_rows;) {
+    const std::uint64_t rows = std::min(most, span - row % span);
+    pieces_.push_back({static_cast<Projection>(projection), row, rows});
+    row += rows;
+  }
+}
+
+std::uint64_t ExpertSource::piece_buffer_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Piece& piece : pieces_) {
+    const Layout& at = layout(static_cast<std::size_t>(piece.projection));
+    bytes = std::max(bytes, round_up(piece.rows * at.row_bytes, kBufferAlignment) +
+                                divide_up(piece.rows, scale_grid(model_).rows) * at.scale_row_bytes);
+  }
+  return round_up(bytes, kBufferAlignment);
+}
+
+std::uint64_t ExpertSource::scale_block_rows() const { return scale_grid(model_).rows; }
+
+bool ExpertSource::concerns(const Piece& piece, std::uint64_t rank) const {
+  return piece.projection == Projection::w2 || first_rank_ + piece.row / shape_.slice == rank;
+}
+
+std::uint64_t ExpertSource::first_row(const Piece& piece) const {
+  return piece.projection == Projection::w2 ? piece.row : piece.row % shape_.slice;
 }
 
 const File& ExpertSource::shard(const Tensor& tensor) const {
@@ -84,27 +121,36 @@ void ExpertSource::for_each_range(const Expert& expert, Use use) const {
   }
 }
 
-ExpertSource::Loaded ExpertSource::load(const Expert& expert, Bytes buffer) const {
-  Loaded loaded{&expert, buffer.data(), {}};
-  for_each_range(expert, [&](const Tensor& tensor, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
-    try {
-      shard(tensor).read(buffer.subspan(at, bytes), offset);
-    } catch (Error& error) {
-      throw error.in_tensor(tensor.name);
-    }
-  });
-  for (std::size_t p = 0; p < kProjections; ++p) {
-    const Tensor* scale_2 = expert[p].scale_2;
-    if (scale_2 == nullptr) continue;
-    std::array<std::uint8_t, 4> raw;
-    shard(*scale_2).read(raw, scale_2->offset);
-    std::memcpy(&loaded.scale_2[p], raw.data(), raw.size());
-    if (!std::isfinite(loaded.scale_2[p]))
-      throw Error(checkpoint_.shard_path(*scale_2), "the scale is not finite; the checkpoint is damaged")
-          .in_tensor(scale_2->name)
-          .at(scale_2->offset);
+void ExpertSource::read(const Tensor& tensor, std::uint64_t offset, Bytes to) const {
+  try {
+    shard(tensor).read(to, offset);
+  } catch (Error& error) {
+    throw error.in_tensor(tensor.name);
   }
-  return loaded;
+}
+
+ExpertSource::Loaded ExpertSource::load(const Expert& expert, Bytes buffer) const {
+  for_each_range(expert, [&](const Tensor& tensor, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+    read(tensor, offset, buffer.subspan(at, bytes));
+  });
+  return {&expert, buffer.data(), load_scale_2(expert)};
+}
+
+void ExpertSource::load(const Expert& expert, const Piece& piece, Bytes buffer) const {
+  const auto p = static_cast<std::size_t>(piece.projection);
+  const Layout& at = layout(p);
+  const ExpertTensors& tensors = expert[p];
+  const std::uint64_t grid_rows = scale_grid(model_).rows, weight_bytes = piece.rows * at.row_bytes;
+  read(*tensors.weight, tensors.weight->offset + (at.first_row + piece.row) * at.row_bytes, buffer.first(weight_bytes));
+  read(*tensors.scale, tensors.scale->offset + (at.scale_first_row + piece.row / grid_rows) * at.scale_row_bytes,
+       buffer.subspan(round_up(weight_bytes, kBufferAlignment), divide_up(piece.rows, grid_rows) * at.scale_row_bytes));
+}
+
+std::array<float, kProjections> ExpertSource::load_scale_2(const Expert& expert) const {
+  std::array<float, kProjections> out{};
+  for (std::size_t p = 0; p < kProjections; ++p)
+    if (const Tensor* scale_2 = expert[p].scale_2) out[p] = read_scalar(shard(*scale_2), *scale_2);
+  return out;
 }
 
 void ExpertSource::prefetch(const Expert& expert) const {
@@ -119,34 +165,46 @@ ExpertSlices ExpertSource::slices(const Loaded& loaded, std::uint64_t rank) cons
   for (std::size_t p = 0; p < kProjections; ++p) {
     const Layout& at = layout(p);
     const bool down = static_cast<Projection>(p) == Projection::w2;
-    const std::uint64_t rows = down ? at.rows : shape_.slice, cols = down ? shape_.slice : at.cols;
     const std::uint64_t row = down ? 0 : (rank - first_rank_) * shape_.slice;  // within what was read
-    const std::uint64_t col = down ? rank * shape_.slice : 0;
-    const std::uint8_t* weight = loaded.buffer + at.weight_at + row * at.row_bytes + weight_bytes(model_, col);
-    const std::uint8_t* scale = loaded.buffer + at.scale_at + row / grid.rows * at.scale_row_bytes +
-                                col / grid.cols * grid.element_bytes;
-    switch (model_.family) {
-      case Family::mxfp4:
-        out[p] = Mxfp4Slice{rows, cols, weight, at.row_bytes, scale, at.scale_row_bytes};
-        break;
-      case Family::fp8:
-        out[p] = Fp8Slice{rows, cols, weight, at.row_bytes, scale, at.scale_row_bytes,
-                          model_.block_rows, model_.block_cols, model_.scale_is_e8m0};
-        break;
-      case Family::nvfp4:
-        out[p] = Nvfp4Slice{rows, cols, weight, at.row_bytes, scale, at.scale_row_bytes, loaded.scale_2[p]};
-        break;
-    }
+    out[p] = slice(p, down ? at.rows : shape_.slice, loaded.buffer + at.weight_at + row * at.row_bytes,
+                   loaded.buffer + at.scale_at + row / grid.rows * at.scale_row_bytes, rank, loaded.scale_2[p]);
   }
   return out;
 }
 
-void ExpertSource::refuse(const Loaded& loaded, std::uint64_t rank, const BadElement& bad) const {
+Slice ExpertSource::slice(const Piece& piece, const std::uint8_t* buffer, std::uint64_t rank, float scale_2) const {
+  const auto p = static_cast<std::size_t>(piece.projection);
+  return slice(p, piece.rows, buffer, buffer + round_up(piece.rows * layout(p).row_bytes, kBufferAlignment), rank,
+               scale_2);
+}
+
+// The rank's columns of rows that begin at weight and scale.
+Slice ExpertSource::slice(std::size_t projection, std::uint64_t rows, const std::uint8_t* weight,
+                          const std::uint8_t* scale, std::uint64_t rank, float scale_2) const {
+  const ScaleGrid grid = scale_grid(model_);
+  const Layout& at = layout(projection);
+  const bool down = static_cast<Projection>(projection) == Projection::w2;
+  const std::uint64_t cols = down ? shape_.slice : at.cols, col = down ? rank * shape_.slice : 0;
+  weight += weight_bytes(model_, col);
+  scale += col / grid.cols * grid.element_bytes;
+  switch (model_.family) {
+    case Family::mxfp4:
+      return Mxfp4Slice{rows, cols, weight, at.row_bytes, scale, at.scale_row_bytes};
+    case Family::fp8:
+      return Fp8Slice{rows, cols, weight, at.row_bytes, scale, at.scale_row_bytes,
+                      model_.block_rows, model_.block_cols, model_.scale_is_e8m0};
+    case Family::nvfp4:
+      return Nvfp4Slice{rows, cols, weight, at.row_bytes, scale, at.scale_row_bytes, scale_2};
+  }
+  return {};
+}
+
+void ExpertSource::refuse(const Expert& expert, std::uint64_t rank, const BadElement& bad) const {
   const ScaleGrid grid = scale_grid(model_);
   const auto p = static_cast<std::size_t>(bad.projection);
   const Layout& at = layout(p);
   const bool down = bad.projection == Projection::w2;
-  const ExpertTensors& tensors = (*loaded.expert)[p];
+  const ExpertTensors& tensors = expert[p];
   const Tensor& tensor = bad.where.in_scale ? *tensors.scale : *tensors.weight;
   std::uint64_t row = bad.where.row, col = bad.where.col, byte;
   if (bad.where.in_scale) {

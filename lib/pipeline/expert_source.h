@@ -33,8 +33,25 @@ class ExpertSource {
   // What one of the ranks sees of it.
   ExpertSlices slices(const Loaded& loaded, std::uint64_t rank) const;
 
-  // The error that names a non-finite element: tensor, row and column, byte in the file.
-  [[noreturn]] void refuse(const Loaded& loaded, std::uint64_t rank, const BadElement& bad) const;
+  // Rows of one projection that are read, converted and written together: so few that they and their planes stay in a
+  // second-level cache. In the order of projections and rows; of w1 and w3, each belongs to one rank.
+  struct Piece {
+    Projection projection;
+    std::uint64_t row, rows;  // row: counted in what is read
+  };
+  const std::vector<Piece>& pieces() const { return pieces_; }
+  std::uint64_t piece_buffer_bytes() const;
+  bool concerns(const Piece& piece, std::uint64_t rank) const;
+  // The row of a rank's slice of the projection that a piece begins with.
+  std::uint64_t first_row(const Piece& piece) const;
+  std::uint64_t scale_block_rows() const;  // rows of the weight that share a scale
+  // Reads a piece. Errors: as load().
+  void load(const Expert& expert, const Piece& piece, Bytes buffer) const;
+  std::array<float, kProjections> load_scale_2(const Expert& expert) const;  // 0 where the family has none
+  Slice slice(const Piece& piece, const std::uint8_t* buffer, std::uint64_t rank, float scale_2) const;
+
+  // The error that names a non-finite element of a rank's slice: tensor, row and column, byte in the file.
+  [[noreturn]] void refuse(const Expert& expert, std::uint64_t rank, const BadElement& bad) const;
 
  private:
   // A projection's matrices as they stand in the checkpoint, and the rows that are read.
@@ -46,6 +63,10 @@ class ExpertSource {
     std::uint64_t weight_at, scale_at;       // in the buffer
   };
   const Layout& layout(std::size_t projection) const { return layouts_[projection]; }
+  Slice slice(std::size_t projection, std::uint64_t rows, const std::uint8_t* weight, const std::uint8_t* scale,
+              std::uint64_t rank, float scale_2) const;
+  void read(const Tensor& tensor, std::uint64_t offset, Bytes to) const;
+  void cut_into_pieces(std::size_t projection);
   const File& shard(const Tensor& tensor) const;
   template <typename Use>
   void for_each_range(const Expert& expert, Use use) const;
@@ -57,6 +78,7 @@ class ExpertSource {
   const std::uint64_t first_rank_;
   std::array<Layout, kProjections> layouts_{};
   std::uint64_t buffer_bytes_ = 0;
+  std::vector<Piece> pieces_;
   mutable std::mutex mutex_;  // guards opening
   mutable std::vector<std::unique_ptr<File>> shards_;
 };

@@ -277,7 +277,8 @@ class Assembly {
         made = &buffers.derived;
         digest = Xxh3::of(buffers.derived);
       }
-      job.output->write_section(expert, origin.made, *made, digest);
+      job.output->write(expert, origin.made, 0, *made);
+      job.output->finish(expert, origin.made, digest);
       copied_ += made->size();
     }
   }

@@ -20,6 +20,23 @@ namespace planesmith {
 
 using Slice = std::variant<Mxfp4Slice, Fp8Slice, Nvfp4Slice>;
 
+// Converts a slice by these kernels; find_nonfinite() says why where it returns false.
+bool convert_slice(const Kernels& kernels, const Slice& slice, ZeroSigns signs, const PlaneTarget& target);
+NonFinite find_nonfinite(const Slice& slice);
+
+// The signs of one matrix's zeros (FORMAT.md section 4), expert after expert. Mode auto knows them only when all zeros
+// are counted. Experts of a checkpoint are alike, so the answer for the last one is taken until the count says
+// otherwise; then the matrix is converted once more.
+class SignsOfZeros {
+ public:
+  ZeroSigns choose(format::ZeroMode mode) const;
+  // Whether a matrix that was converted with choose() is right, given its zeros.
+  bool settle(format::ZeroMode mode, const ZeroCount& count);
+
+ private:
+  ZeroSigns last_ = ZeroSigns::keep;
+};
+
 // One expert's part of one rank, indexed by Projection: rows of w1 and w3, columns of w2; all of one family.
 using ExpertSlices = std::array<Slice, kProjections>;
 
@@ -57,6 +74,8 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string describe() const = 0;  // "cpu (avx512)", "2 x NVIDIA H200"
   virtual std::unique_ptr<Converter> make_converter(int worker) = 0;
+  // The CPU's, for callers that convert a few rows at a time, in its caches; null: a device, best at whole experts.
+  virtual const Kernels* kernels() const { return nullptr; }
   virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
   // Experts that should be in flight at once to keep the backend busy, given the threads the user allows.
   virtual int workers(int threads) const = 0;

@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <new>
 
@@ -21,6 +22,7 @@ class PlainBuffer : public Buffer {
     const std::size_t alignment = bytes >= 2 * kMiB ? 2 * kMiB : 4 * kKiB;
     void* memory = nullptr;
     if (posix_memalign(&memory, alignment, std::max<std::size_t>(bytes, 1)) != 0) throw std::bad_alloc();
+    if (bytes >= 2 * kMiB) madvise(memory, bytes, MADV_HUGEPAGE);
     bytes_ = {static_cast<std::uint8_t*>(memory), bytes};
   }
   ~PlainBuffer() override { free(bytes_.data()); }
@@ -38,15 +40,6 @@ PlaneTarget after(PlaneTarget target, std::uint64_t rows, std::uint64_t cols) {
   return target;
 }
 
-struct Run {
-  const Kernels& kernels;
-  const PlaneTarget& target;
-  ZeroSigns zeros;
-  bool operator()(const Mxfp4Slice& slice) const { return kernels.mxfp4(slice, target); }
-  bool operator()(const Fp8Slice& slice) const { return kernels.fp8(slice, zeros, target); }
-  bool operator()(const Nvfp4Slice& slice) const { return kernels.nvfp4(slice, zeros, target); }
-};
-
 class CpuConverter : public Converter {
  public:
   explicit CpuConverter(const Kernels& kernels) : kernels_(kernels) {}
@@ -58,43 +51,36 @@ class CpuConverter : public Converter {
                             kStream};
     const PlaneTarget second{at(Section::planes2), at(Section::fp2), at(Section::fpq2), at(Section::sc2), nullptr,
                              kStream};
-    if (auto bad = convert_matrix(expert, {Projection::w1, Projection::w3}, mode, first, guess13_)) return bad;
-    return convert_matrix(expert, {Projection::w2}, mode, second, guess2_);
+    if (auto bad = convert_matrix(expert, {Projection::w1, Projection::w3}, mode, first, signs13_)) return bad;
+    return convert_matrix(expert, {Projection::w2}, mode, second, signs2_);
   }
 
  private:
   using Projections = std::initializer_list<Projection>;
 
-  // Mode auto knows the signs of zeros only when all of them are counted. Experts of a checkpoint are alike, so the
-  // answer of the last one is taken until the count says otherwise; then the matrix is converted once more.
   std::optional<BadElement> convert_matrix(const ExpertSlices& expert, Projections projections, format::ZeroMode mode,
-                                           const PlaneTarget& target, ZeroSigns& guess) const {
+                                           const PlaneTarget& target, SignsOfZeros& signs) const {
     if (!target.codes && !target.nibbles && !target.quintals && !target.scales) return std::nullopt;
-    if (mode != format::ZeroMode::automatic || std::holds_alternative<Mxfp4Slice>(expert[0]))
-      return run(expert, projections, target, mode == format::ZeroMode::alt ? ZeroSigns::alternate : ZeroSigns::keep);
-    ZeroCount count;
-    PlaneTarget counted = target;
-    counted.zeros = &count;
-    if (auto bad = run(expert, projections, counted, guess)) return bad;
-    const ZeroSigns signs = one_signed(count) ? ZeroSigns::alternate : ZeroSigns::keep;
-    if (signs == guess) return std::nullopt;
-    guess = signs;
-    return run(expert, projections, target, signs);
+    for (;;) {
+      ZeroCount count;
+      if (auto bad = run(expert, projections, mode, target, signs.choose(mode), count)) return bad;
+      if (signs.settle(mode, count)) return std::nullopt;
+    }
   }
 
-  std::optional<BadElement> run(const ExpertSlices& expert, Projections projections, PlaneTarget target,
-                                ZeroSigns signs) const {
+  std::optional<BadElement> run(const ExpertSlices& expert, Projections projections, format::ZeroMode mode,
+                                PlaneTarget target, ZeroSigns signs, ZeroCount& count) const {
+    if (mode == format::ZeroMode::automatic) target.zeros = &count;
     for (const Projection projection : projections) {
       const Slice& slice = expert[static_cast<std::size_t>(projection)];
-      if (!std::visit(Run{kernels_, target, signs}, slice))
-        return BadElement{projection, std::visit([](const auto& s) { return find_nonfinite(s); }, slice)};
+      if (!convert_slice(kernels_, slice, signs, target)) return BadElement{projection, find_nonfinite(slice)};
       std::visit([&](const auto& s) { target = after(target, s.rows, s.cols); }, slice);
     }
     return std::nullopt;
   }
 
   const Kernels& kernels_;
-  ZeroSigns guess13_ = ZeroSigns::keep, guess2_ = ZeroSigns::keep;
+  SignsOfZeros signs13_, signs2_;
 };
 
 class CpuBackend : public Backend {
@@ -103,13 +89,43 @@ class CpuBackend : public Backend {
   std::string describe() const override { return "cpu (" + std::string(kernels_.name) + ")"; }
   std::unique_ptr<Converter> make_converter(int) override { return std::make_unique<CpuConverter>(kernels_); }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return std::make_unique<PlainBuffer>(bytes); }
+  const Kernels* kernels() const override { return &kernels_; }
   int workers(int threads) const override { return threads; }
 
  private:
   const Kernels& kernels_;
 };
 
+struct Run {
+  const Kernels& kernels;
+  const PlaneTarget& target;
+  ZeroSigns signs;
+  bool operator()(const Mxfp4Slice& slice) const { return kernels.mxfp4(slice, target); }
+  bool operator()(const Fp8Slice& slice) const { return kernels.fp8(slice, signs, target); }
+  bool operator()(const Nvfp4Slice& slice) const { return kernels.nvfp4(slice, signs, target); }
+};
+
 }  // namespace
+
+bool convert_slice(const Kernels& kernels, const Slice& slice, ZeroSigns signs, const PlaneTarget& target) {
+  return std::visit(Run{kernels, target, signs}, slice);
+}
+
+NonFinite find_nonfinite(const Slice& slice) {
+  return std::visit([](const auto& s) { return find_nonfinite(s); }, slice);
+}
+
+ZeroSigns SignsOfZeros::choose(format::ZeroMode mode) const {
+  if (mode == format::ZeroMode::automatic) return last_;
+  return mode == format::ZeroMode::alt ? ZeroSigns::alternate : ZeroSigns::keep;
+}
+
+bool SignsOfZeros::settle(format::ZeroMode mode, const ZeroCount& count) {
+  const ZeroSigns right = one_signed(count) ? ZeroSigns::alternate : ZeroSigns::keep;
+  if (mode != format::ZeroMode::automatic || right == last_) return true;
+  last_ = right;
+  return false;
+}
 
 std::unique_ptr<Backend> make_cpu_backend(const Kernels& kernels) { return std::make_unique<CpuBackend>(kernels); }
 

@@ -30,18 +30,14 @@ PackLayer::Place PackLayer::place(std::uint64_t expert, Section section) {
   throw Error(sink_.pack_path(), "has no such section in its slots");
 }
 
-void PackLayer::write_section(std::uint64_t expert, Section section, ConstBytes bytes, const Xxh3& digest) {
-  const Place to = place(expert, section);
-  pack_.write(bytes, to.offset);
-  pack_.start_writeback(to.offset, bytes.size());
-  *to.digest = digest;
+void PackLayer::write(std::uint64_t expert, Section section, std::uint64_t offset, ConstBytes bytes) {
+  pack_.write(bytes, place(expert, section).offset + offset);
 }
 
-void PackLayer::write(std::uint64_t expert, const ExpertSections& sections) {
-  for (const Section section : sink_.sections_) {
-    const auto s = static_cast<std::size_t>(section);
-    write_section(expert, section, sections.bytes[s], sections.digest[s]);
-  }
+void PackLayer::finish(std::uint64_t expert, Section section, const Xxh3& digest) {
+  const Place at = place(expert, section);
+  pack_.start_writeback(at.offset, section_bytes(section, sink_.shape_));
+  *at.digest = digest;
 }
 
 bool PackLayer::share(std::uint64_t expert, Section section, const File& from, std::uint64_t offset,

@@ -25,8 +25,8 @@ class PackSink;
 class PackLayer : public LayerOutput {
  public:
   PackLayer(PackSink& sink, std::uint64_t key, File pack, std::vector<LockFile> lock);
-  void write(std::uint64_t expert, const ExpertSections& sections) override;
-  void write_section(std::uint64_t expert, format::Section section, ConstBytes bytes, const Xxh3& digest);
+  void write(std::uint64_t expert, format::Section section, std::uint64_t offset, ConstBytes bytes) override;
+  void finish(std::uint64_t expert, format::Section section, const Xxh3& digest) override;
   // Instead of writing a section: shares the blocks of a file that has it. False, and nothing done, where the file
   // system cannot. `digest` is what the section is known to hold.
   bool share(std::uint64_t expert, format::Section section, const File& from, std::uint64_t offset, const Xxh3& digest);

@@ -56,14 +56,15 @@ class CacheLayer : public LayerOutput {
     for (const Output& output : outputs_) context_.os.unlink(output.file.path().c_str());
   }
 
-  void write(std::uint64_t expert, const ExpertSections& sections) override {
-    for (Output& output : outputs_) {
-      const auto section = static_cast<std::size_t>(output.part.section);
-      const std::uint64_t offset = expert * output.section_bytes;
-      output.file.write(sections.bytes[section], offset);
-      output.file.start_writeback(offset, output.section_bytes);
-      output.digests[expert] = sections.digest[section];
-    }
+  void write(std::uint64_t expert, Section section, std::uint64_t offset, ConstBytes bytes) override {
+    Output& output = output_of(section);
+    output.file.write(bytes, expert * output.section_bytes + offset);
+  }
+
+  void finish(std::uint64_t expert, Section section, const Xxh3& digest) override {
+    Output& output = output_of(section);
+    output.file.start_writeback(expert * output.section_bytes, output.section_bytes);
+    output.digests[expert] = digest;
   }
 
   void commit() override {
@@ -106,6 +107,11 @@ class CacheLayer : public LayerOutput {
     std::uint64_t section_bytes;
     std::vector<Xxh3> digests;
   };
+  Output& output_of(Section section) {
+    for (Output& output : outputs_)
+      if (output.part.section == section) return output;
+    throw Error(folder_, fmt::format("{} of layer {} is not being written", name(section), layer_));
+  }
   const Context& context_;
   const Records& records_;
   Manifest record_;

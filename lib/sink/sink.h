@@ -17,19 +17,16 @@
 
 namespace planesmith {
 
-// One expert's sections on one rank; a section that was not made is empty.
-struct ExpertSections {
-  std::array<ConstBytes, format::kSections> bytes;
-  std::array<Xxh3, format::kSections> digest;
-};
-
 // One layer of a sink while it is being written. Holds the layer's lock. Destroyed without commit() it leaves nothing
 // under a final name.
 class LayerOutput {
  public:
   virtual ~LayerOutput() = default;
-  // Writes one expert's sections; may be called from several threads, for each expert once.
-  virtual void write(std::uint64_t expert, const ExpertSections& sections) = 0;
+  // Writes bytes of one expert's section, `offset` from its start; a later write replaces an earlier one. Different
+  // experts may be written from different threads.
+  virtual void write(std::uint64_t expert, format::Section section, std::uint64_t offset, ConstBytes bytes) = 0;
+  // The whole section is written and has this digest.
+  virtual void finish(std::uint64_t expert, format::Section section, const Xxh3& digest) = 0;
   // Makes the layer durable and visible and leaves its record.
   virtual void commit() = 0;
 };

@@ -181,7 +181,7 @@ class Comparison {
           }
       if (std::all_of(targets.begin(), targets.end(), [](const std::uint8_t* at) { return at == nullptr; })) continue;
       if (const auto bad = worker.converter->convert(source_.slices(loaded, rank), verdict_.boot.zero_mode, targets))
-        source_.refuse(loaded, rank, *bad);
+        source_.refuse(*loaded.expert, rank, *bad);
       for (const Holder& holder : holders)
         if (holder.rank == rank) compare(task, holder, worker);
     }

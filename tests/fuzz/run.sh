@@ -30,6 +30,15 @@ seeds_sidecar() {
   find "$golden" \( -name meta.json -o -path '*/store/*.json' \) -printf '%p\n' |
     while read -r file; do cp "$file" "$1/$(echo "$file" | tr / _)"; done
 }
+# What is drawn (the first byte), then real weights of each family.
+seeds_kernels() {
+  local model what
+  for model in "$golden"/*/; do
+    for what in 0 1 2 3 4; do
+      { printf "\\x0$what"; cat "$model"checkpoint/*.safetensors | tail -c 2000; } >"$1/$(basename "$model")-$what"
+    done
+  done
+}
 # Of every kind; chunks manifests have a target of their own.
 seeds_manifest() {
   printf '%s  a/b\n' "$(printf x | sha256sum | cut -c1-64)" >"$1/sums"
