@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kBufferAlignment = 4 * kKiB;
 // Of a piece's weights. With their planes they take about three times as much.
-constexpr std::uint64_t kPieceBytes = 256 * kKiB;
+constexpr std::uint64_t kPieceBytes = 128 * kKiB;
 
 // Bytes per element of a weight, in halves: FP4 families hold two elements in a byte.
 std::uint64_t weight_bytes(const Model& model, std::uint64_t cols) {

@@ -1,16 +1,14 @@
-// The builders end to end against a plain copy: the same input read and as many bytes written to as many files, by read
-// and write calls on as many threads, made durable the same way.
-//   PLANESMITH_BENCH_CHECKPOINT  a checkpoint, e.g. of make-checkpoint; its first layer with routed experts and the next
-//                                are converted (the input is in the page cache after the first go)
-//   PLANESMITH_BENCH_DIR         a folder on the file system to write to
+// The builders against a plain copy: the same input read and as many bytes written to as many files, by read
+// and write calls on as many threads, made durable the same way. The input is a synthetic checkpoint of
+// DeepSeek-V4-Flash's size in memory, so that only the output waits for a disk.
 #include <fmt/format.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
 #include <filesystem>
 
 #include "base/parallel.h"
+#include "base/size.h"
 #include "bench/bench.h"
 #include "pipeline/build.h"
 #include "pipeline/from_planescache.h"
@@ -18,27 +16,45 @@
 namespace planesmith::bench {
 namespace {
 
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+constexpr std::uint64_t kExperts = 16, kLayers = 2;
+// Pieces of the copy's reads and writes: those of the second-level cache's size are moved fastest.
+constexpr std::uint64_t kCopyPiece = 256 * kKiB;
 
-struct Setup {
+struct Checkpoints {
   Context context;
   Checkpoint checkpoint;
   Model model;
-  std::string out;
-
-  void clean() const {
-    std::filesystem::remove_all(out);
-    std::filesystem::create_directories(out);
-    ::sync();
-  }
 };
 
+Checkpoints make_checkpoint(const Folder& folder) {
+  run_program("make-checkpoint", {"--out", folder / "checkpoint", "--layers", fmt::to_string(kLayers),
+                                  "--experts", fmt::to_string(kExperts), "--hidden", "4096", "--intermediate",
+                                  "2048", "--fill-layers", fmt::format("0-{}", kLayers - 1)});
+  Context context;
+  context.threads = hardware_threads();
+  Checkpoint checkpoint = Checkpoint::open(context, folder / "checkpoint");
+  Model model = find_experts(checkpoint);
+  return {context, std::move(checkpoint), std::move(model)};
+}
+
+void empty(const std::string& folder) {
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  ::sync();
+}
+
+// Moves bytes of `from` at `at`, or of nowhere, into `to` at `to_offset`, or nowhere, in pieces.
+void move(std::uint64_t bytes, const File* from, std::uint64_t at, File* to, std::uint64_t to_offset,
+          Bytes piece) {
+  for (std::uint64_t done = 0; done < bytes; done += piece.size()) {
+    const Bytes part = piece.first(std::min<std::uint64_t>(piece.size(), bytes - done));
+    if (from != nullptr) from->read(part, at + done);
+    if (to != nullptr) to->write(part, to_offset + done);
+  }
+}
+
 // Reads what the plan reads and writes as many bytes as it writes, file for file.
-void plain_copy(const Setup& setup, const Plan& plan) {
+void plain_copy(const Checkpoints& input, const Plan& plan, const std::string& out) {
   std::vector<std::uint64_t> section_bytes;  // of each file a layer is written to
   if (plan.request.cache)
     for (const format::Part& part : format::cache_parts(*plan.request.cache))
@@ -48,72 +64,94 @@ void plain_copy(const Setup& setup, const Plan& plan) {
         format::pack_spec(tier, plan.geometry, plan.shape, "", plan.request.zero_mode).stride);
 
   std::vector<File> shards;
-  for (const Shard& shard : setup.checkpoint.shards()) shards.push_back(File::open_read(posix(), shard.path));
-  std::vector<std::vector<std::uint8_t>> input(static_cast<std::size_t>(setup.context.threads)), output(input);
-  const std::uint64_t experts = plan.geometry.experts;
+  for (const Shard& shard : input.checkpoint.shards()) shards.push_back(File::open_read(posix(), shard.path));
+  std::vector<std::vector<std::uint8_t>> pieces(static_cast<std::size_t>(input.context.threads),
+                                                std::vector<std::uint8_t>(kCopyPiece));
   for (const SparseLayer* layer : plan.layers) {
     std::vector<File> files;
     for (std::size_t f = 0; f < section_bytes.size(); ++f)
-      files.push_back(File::create(posix(), fmt::format("{}/{}.{}", setup.out, layer->index, f)));
-    parallel_for(experts, setup.context.threads, [&](std::size_t e, int worker) {
-      std::vector<std::uint8_t>& in = input[static_cast<std::size_t>(worker)];
-      std::vector<std::uint8_t>& to = output[static_cast<std::size_t>(worker)];
+      files.push_back(File::create(posix(), fmt::format("{}/{}.{}", out, layer->index, f)));
+    parallel_for(plan.geometry.experts, input.context.threads, [&](std::size_t e, int worker) {
+      const Bytes piece = pieces[static_cast<std::size_t>(worker)];
       for (const ExpertTensors& tensors : layer->experts[e])
-        for (const Tensor* tensor : {tensors.weight, tensors.scale}) {
-          in.resize(std::max(in.size(), tensor->size));
-          shards[tensor->shard].read(Bytes(in).first(tensor->size), tensor->offset);
-        }
-      for (std::size_t f = 0; f < files.size(); ++f) {
-        to.resize(std::max(to.size(), section_bytes[f]));
-        files[f].write(ConstBytes(to).first(section_bytes[f]), e * section_bytes[f]);
-      }
+        for (const Tensor* tensor : {tensors.weight, tensors.scale})
+          move(tensor->size, &shards[tensor->shard], tensor->offset, nullptr, 0, piece);
+      for (std::size_t f = 0; f < files.size(); ++f)
+        move(section_bytes[f], nullptr, 0, &files[f], e * section_bytes[f], piece);
     });
     for (File& file : files) file.sync();
   }
 }
 
-void compare(Runner& runner, Setup& setup, const std::string& name, const PlanRequest& request, double target) {
-  const Plan plan = make_plan(setup.model, request);
+void compare_build(Runner& runner, const Checkpoints& input, const std::string& out, const std::string& name,
+                   bool waits, const PlanRequest& request, double target) {
+  const Plan plan = make_plan(input.model, request);
   const std::unique_ptr<Backend> backend = make_backend({"cpu", "auto", {}});
+  const auto timed = waits ? elapsed : processor_time;
   runner.compare(
-      fmt::format("{}, {}, {} threads", name, backend->describe(), setup.context.threads), plan.read + plan.allocated(),
-      target,
+      fmt::format("{}, {} threads", name, input.context.threads), plan.read + plan.allocated(), target,
       [&] {
-        setup.clean();
-        return seconds_of([&] {
-          build(setup.context, setup.checkpoint, setup.model, plan,
-                {"bench", setup.out + "/planescache", setup.out + "/store", Trust::record}, *backend);
+        empty(out);
+        return timed([&] {
+          build(input.context, input.checkpoint, input.model, plan,
+                {"bench", out + "/planescache", out + "/store", Trust::record}, *backend);
         });
       },
       [&] {
-        setup.clean();
-        return seconds_of([&] { plain_copy(setup, plan); });
+        empty(out);
+        return timed([&] { plain_copy(input, plan, out); });
       },
-      5);
+      9);
+}
+
+// Packs that share a cache's blocks against packs that are copied from it.
+void compare_sharing(Runner& runner, const Checkpoints& input) {
+  const std::string name = "build-fp4-packs --from-planescache, shared blocks";
+  if (!runner.wants(name)) return;
+  const Folder folder(runner.settings().sharing);
+  PlanRequest request;
+  request.cache = format::Fp4Tier::nibble;
+  build(input.context, input.checkpoint, input.model, make_plan(input.model, request),
+        {"bench", folder / "planescache", "", Trust::record}, *make_backend({"cpu", "auto", {}}));
+  FromCacheRequest packs;
+  packs.cache_root = folder / "planescache";
+  packs.store = folder / "store";
+  packs.tiers = {format::Tier::base, format::Tier::delta, format::Tier::fp4};
+  const auto seconds = [&](Reflink reflink) {
+    empty(packs.store);
+    packs.reflink = reflink;
+    return elapsed([&] { packs_from_planescache(input.context, packs, choose_kernels("auto")); });
+  };
+  empty(packs.store);
+  if (packs_from_planescache(input.context, packs, choose_kernels("auto")).shared == 0)
+    return runner.skip(
+        name, runner.settings().sharing + " is on a file system that shares no blocks; see --sharing-dir");
+  // Against copying as this program does it, which is at least as fast as plain calls.
+  runner.compare(
+      name, 0, 1 / .05, [&] { return seconds(Reflink::always); }, [&] { return seconds(Reflink::never); }, 5);
 }
 
 }  // namespace
 
 void builders(Runner& runner) {
-  const char* const folder = getenv("PLANESMITH_BENCH_CHECKPOINT");
-  const char* const out = getenv("PLANESMITH_BENCH_DIR");
-  if (folder == nullptr || out == nullptr) {
-    if (runner.wants("build")) fmt::print("build: SKIPPED, PLANESMITH_BENCH_CHECKPOINT or PLANESMITH_BENCH_DIR is not set\n");
-    return;
+  if (!runner.wants_any("build-")) return;
+  const Folder memory(kInMemory), disk(runner.settings().folder);
+  const Checkpoints input = make_checkpoint(memory);
+  for (const bool on_disk : {false, true}) {
+    const std::string where = on_disk ? " to disk" : " to memory",
+                      out = on_disk ? disk / "out" : memory / "out";
+    PlanRequest request;
+    request.cache = format::Fp4Tier::nibble;
+    compare_build(runner, input, out, "build-planescache, six parts," + where, on_disk, request, 1 / 1.10);
+    request.cache = format::Fp4Tier::quintal;
+    compare_build(runner, input, out, "build-planescache --fp4 quintal," + where, on_disk, request, 0);
+    request.cache = format::Fp4Tier::nibble;
+    request.tiers = {format::Tier::base, format::Tier::delta, format::Tier::fp4};
+    compare_build(runner, input, out, "build-planescache --store, three packs," + where, on_disk, request,
+                  1 / 1.15);
+    empty(out);
   }
-  Context context;
-  context.threads = hardware_threads();
-  Checkpoint checkpoint = Checkpoint::open(context, folder);
-  Model model = find_experts(checkpoint);
-  Setup setup{context, std::move(checkpoint), std::move(model), std::string(out) + "/planesmith-bench"};
-  PlanRequest request;
-  request.layers = {setup.model.layers.front().index};
-  if (setup.model.layers.size() > 1) request.layers->push_back(setup.model.layers[1].index);
-  request.cache = format::Fp4Tier::nibble;
-  compare(runner, setup, "build-planescache, six parts", request, 1 / 1.10);
-  request.tiers = {format::Tier::base, format::Tier::delta, format::Tier::fp4};
-  compare(runner, setup, "build-planescache --store, three packs", request, 1 / 1.15);
-  std::filesystem::remove_all(setup.out);
+  compare_sharing(runner, input);
 }
 
 }  // namespace planesmith::bench

@@ -1,15 +1,11 @@
-// repack-experts build against a plain copy of the same files, both on two
-// threads, from and to memory
-// (/dev/shm), where neither waits for a disk.
+// repack-experts build against a plain copy of the same files, both on two threads, from and to memory, where
+// neither waits for a disk: processor time.
 #include <fmt/format.h>
-#include <stdlib.h>
-#include <time.h>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
-#include "base/error.h"
 #include "base/parallel.h"
 #include "bench/bench.h"
 #include "codebook/repack.h"
@@ -20,19 +16,6 @@ namespace {
 constexpr int kThreads = 2;
 constexpr std::uint64_t kExperts = 32, kHidden = 4096,
                         kInner = 2048;  // of DeepSeek-V4-Flash's size: 12.75 MiB each
-
-class Folder {
- public:
-  Folder() {
-    if (mkdtemp(path_.data()) == nullptr) throw Error(path_, "cannot make the folder");
-  }
-  Folder(const Folder&) = delete;
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const char* name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_ = "/dev/shm/planesmith.XXXXXX";
-};
 
 void make_checkpoint(const std::string& folder) {
   std::filesystem::create_directory(folder);
@@ -92,19 +75,6 @@ void copy(const std::string& from, const std::string& to) {
   target.sync();
 }
 
-// Processor time of the whole process, for each thread its share.
-template <class Work>
-double timed(Work work) {
-  const auto now = [] {
-    timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-  };
-  const double start = now();
-  work();
-  return (now() - start) / kThreads;
-}
-
 }  // namespace
 
 void repack_experts(Runner& runner) {
@@ -122,7 +92,7 @@ void repack_experts(Runner& runner) {
         fmt::format("repack {} {} levels, 2 threads", name(each.granularity), each.levels);
     if (!runner.wants(row)) continue;
     if (!folder) {
-      folder.emplace();
+      folder.emplace(kInMemory);
       make_checkpoint(*folder / "in");
     }
     RepackOptions options;
@@ -135,11 +105,11 @@ void repack_experts(Runner& runner) {
         row, 2 * bytes, each.target,
         [&] {
           std::filesystem::remove_all(options.target);
-          return timed([&] { repack(Context{.threads = kThreads}, options); });
+          return processor_time([&] { repack(Context{.threads = kThreads}, options); });
         },
         [&] {
           std::filesystem::remove(*folder / "copy");
-          return timed([&] { copy(*folder / "in/model.safetensors", *folder / "copy"); });
+          return processor_time([&] { copy(*folder / "in/model.safetensors", *folder / "copy"); });
         },
         5);
   }

@@ -1,9 +1,5 @@
 // Verification against plain reading of the same files, and SHA-256 against libcrypto in memory.
-//   PLANESMITH_BENCH_DIR  a folder on the file system to read from (1 GiB is written there)
-#include <stdlib.h>
-#include <sys/resource.h>
 
-#include <chrono>
 #include <filesystem>
 
 #include "base/file.h"
@@ -16,34 +12,13 @@
 namespace planesmith::bench {
 namespace {
 
-double elapsed(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-// Of the whole process: what counts where nothing is waited for.
-double processor_time(const std::function<void()>& work) {
-  const auto now = [] {
-    struct rusage usage {};
-    getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& t) {
-      return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-    };
-    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-  };
-  const double start = now();
-  work();
-  return now() - start;
-}
-
 struct Files {
   static constexpr std::uint64_t kEach = 256 << 20, kCount = 4, kBytes = kEach * kCount;
   std::string folder;
   Manifest manifest;
 
-  explicit Files(const std::string& parent) : folder(parent + "/planesmith-bench") {
-    std::filesystem::create_directories(folder);
+  explicit Files(const std::string& where) : folder(where) {
+    std::filesystem::create_directory(folder);
     std::vector<std::uint8_t> text(8 << 20);
     std::uint64_t state = 1;
     for (std::uint64_t i = 0; i < kCount; ++i) {
@@ -60,7 +35,6 @@ struct Files {
     }
     manifest = make_manifest({.threads = hardware_threads()}, {folder}, folder + "/m.json", {}).manifest;
   }
-  ~Files() { std::filesystem::remove_all(folder); }
   std::string path(std::uint64_t i) const { return folder + "/" + std::to_string(i); }
 
   void drop() const {
@@ -86,9 +60,9 @@ struct Files {
 }  // namespace
 
 void verification(Runner& runner) {
-  const char* const parent = getenv("PLANESMITH_BENCH_DIR");
-  if (parent == nullptr) return;
-  const Files files(parent);
+  if (!runner.wants_any("verify ")) return;
+  const Folder folder(runner.settings().folder);
+  const Files files(folder / "files");
   const Hashes xxh3{.xxh3 = true, .sha256 = false}, sha256{.xxh3 = false, .sha256 = true};
   const int all = hardware_threads();
   runner.compare(

@@ -1,0 +1,75 @@
+// What has a limit: the time of a dry run over a real model's headers, and memory.
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "base/size.h"
+#include "bench/bench.h"
+
+namespace planesmith::bench {
+namespace {
+
+// The headers of a real model, in a folder or an archive, as a checkpoint without contents. False where there
+// are none.
+bool make_real(const std::string& from, const Folder& folder) {
+  std::string headers;
+  if (!std::filesystem::exists(from)) return false;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(from)) {
+    const std::string path = entry.path().string();
+    if (path.ends_with("headers.tar.xz")) {
+      headers = folder / "headers";
+      std::filesystem::create_directory(headers);
+      if (system(fmt::format("tar -xf '{}' -C '{}'", path, headers).c_str()) != 0) return false;
+      break;
+    }
+    if (path.ends_with(".safetensors.json")) {
+      headers = from;
+      break;
+    }
+  }
+  if (headers.empty()) return false;
+  run_program("make-checkpoint", {"--out", folder / "real", "--from-headers", headers});
+  return true;
+}
+
+void dry_run(Runner& runner) {
+  const std::string time = "dry run over a real model's headers, seconds", memory = "the same, MB of memory";
+  if (!runner.wants(time) && !runner.wants(memory)) return;
+  const Folder folder(runner.settings().folder);
+  if (!make_real(runner.settings().headers, folder))
+    return runner.skip(time, "no headers in " + runner.settings().headers);
+  const Usage usage =
+      run_program("build-planescache", {folder / "real", "--out", folder / "out", "--dry-run"});
+  runner.limit(time, usage.seconds, 5);
+  runner.limit(memory, static_cast<double>(usage.peak_memory) / 1e6, 300);
+}
+
+void peak_memory(Runner& runner) {
+  const std::string name = "build-planescache --memory {}, MiB of memory";
+  const Folder folder(kInMemory);
+  bool made = false;
+  for (const char* size : {"64MiB", "256MiB", "2GiB"}) {
+    const std::string row = fmt::format(fmt::runtime(name), size);
+    if (!runner.wants(row)) continue;
+    if (!made)
+      run_program("make-checkpoint", {"--out", folder / "in", "--layers", "2", "--experts", "8", "--hidden",
+                                      "4096", "--intermediate", "2048"});
+    made = true;
+    std::filesystem::remove_all(folder / "out");
+    const Usage usage = run_program("build-planescache", {folder / "in", "--out", folder / "out", "--memory",
+                                                          size, "--ckpt-id", "bench", "--backend", "cpu"});
+    const double mib = static_cast<double>(kMiB);
+    runner.limit(row, static_cast<double>(usage.peak_memory) / mib,
+                 static_cast<double>(parse_size(size, "--memory")) / mib + 64);
+  }
+}
+
+}  // namespace
+
+void programs(Runner& runner) {
+  dry_run(runner);
+  peak_memory(runner);
+}
+
+}  // namespace planesmith::bench
