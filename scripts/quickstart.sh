@@ -29,10 +29,8 @@ step "4/5  Converting it"
 build-planescache "$checkpoint" --out "$cache" | tee build/demo/build.txt
 
 step "5/5  Proving it right"
-# Would the engine boot from it? And: is every byte what was computed?
-verify-ckpt-id check --planescache "$cache" --checkpoint "$checkpoint" >build/demo/check.txt ||
-  { status=$?; cat build/demo/check.txt; exit "$status"; }
-tail -n 3 build/demo/check.txt
+# Would the engine boot from it? Does converting again give the same bytes? Is every byte what the manifest says?
+verify-ckpt-id check --planescache "$cache" --checkpoint "$checkpoint" --sample 32
 for manifest in "$cache"/v2/*/*/manifest.json; do verify-ckpt-id verify "$manifest"; done
 
 step "Done"

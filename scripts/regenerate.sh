@@ -2,7 +2,8 @@
 # usage: regenerate.sh CHECKPOINT OUT [options]
 #
 # Everything between a checkpoint and an engine that boots from it: plan and space check, planes cache and packs in one
-# pass over the checkpoint, a check as the engine would make it, manifests, and chunks to publish where asked for.
+# pass over the checkpoint, a check as the engine would make it and of 64 experts made again from the checkpoint, manifests,
+# and chunks to publish where asked for.
 # Interrupted, it is simply started again. Standard output is the environment to serve with:
 #     eval "$(regenerate.sh CHECKPOINT OUT)"
 #
@@ -38,7 +39,7 @@ need build-planescache verify-ckpt-id
 [ -z "$publish" ] || need pack-chunks
 
 build=(build-planescache "$checkpoint" --out "$out/planescache" --world "$world" --fp4 "$fp4" "${identity[@]}")
-check=(verify-ckpt-id check --planescache "$out/planescache" --world "$world" --fp4 "$fp4" "${identity[@]}")
+check=(verify-ckpt-id check --planescache "$out/planescache" --world "$world" --fp4 "$fp4")
 if [ "$tiers" != none ]; then
   build+=(--store "$out/packs" --tiers "$tiers")
   check+=(--store "$out/packs" --tiers "$tiers")
@@ -52,7 +53,10 @@ say "== build"
 "${build[@]}" >&2
 
 say "== check"
-"${check[@]}" --checkpoint "$checkpoint" >&2
+# The build has hashed the checkpoint, and what it found is remembered. OUT may hold other identities too.
+[ ${#identity[@]} != 0 ] || identity=(--ckpt-id "$(verify-ckpt-id id -q "$checkpoint")")
+check+=("${identity[@]}")
+"${check[@]}" --checkpoint "$checkpoint" --sample 64 >&2
 
 say "== manifests"
 for manifest in "$out"/planescache/v2/*/*/manifest.json "$out"/packs/*.manifest.json; do

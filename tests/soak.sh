@@ -1,46 +1,68 @@
 #!/usr/bin/env bash
-# The soak test, by hand: a large synthetic checkpoint through the whole chain, twice, with kills at random moments, and the
-# same digests at the end. Not part of any test run.
-#   tests/soak.sh FOLDER [GB] [SEED]     FOLDER: on a file system with about 8 times GB free; GB of checkpoint (20)
+# The soak test, by hand: a large synthetic checkpoint through the whole chain, twice, with programs killed at random
+# moments and started again, and the same digests at the end. Not part of any test run.
+#   tests/soak.sh FOLDER [SIZE [SEED]]   FOLDER: new or empty; SIZE of the checkpoint in GB (20)
+# Environment: FP4 (nibble) of the cache and TIERS (base,delta,fp4) of the packs. At its peak it needs 9 times SIZE of disk;
+# with FP4=none TIERS=base little more than twice SIZE.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 PATH=${BIN:-$root/build/release/bin}:$PATH
-work=${1:?folder to work in} gb=${2:-20} RANDOM=${3:-1}
+work=${1:?folder to work in} size=${2:-20} RANDOM=${3:-1} fp4=${FP4:-nibble} tiers=${TIERS:-base,delta,fp4}
 mkdir -p "$work"; cd "$work"
-kills=0
+[ -z "$(ls -A)" ] || { echo "$work: is not empty"; exit 1; }
+export XDG_CACHE_HOME=$PWD/state
+declare -A killed=([KILL]=0 [TERM]=0 [INT]=0)
+longest=$((2 + size))  # seconds until a kill
+peak=0
 
-# Runs a command to its end, killing and starting it again at random moments before.
+stamp() { printf '%s  %s\n' "$(date +%T)" "$*"; }
+measure() { local used; used=$(du -sm . | cut -f1); [ "$used" -le "$peak" ] || peak=$used; }
+
+# Runs a command to its end, stopping and starting it again at up to three random moments before.
 stubbornly() {
-  local moments=$((RANDOM % 4)) pid status
-  while [ $moments -gt 0 ]; do
-    moments=$((moments - 1))
-    "$@" >/dev/null 2>>soak.log & pid=$!
-    sleep $((RANDOM % 3)).$((RANDOM % 10))
-    if kill -9 $pid 2>/dev/null; then kills=$((kills + 1)); fi
-    status=0; wait $pid 2>/dev/null || status=$?
-    [ $status -eq 0 ] || [ $status -eq 137 ] || { echo "exit $status: $*"; tail -3 soak.log; exit 1; }
+  local kills=$((RANDOM % 4)) signal pid status
+  while [ $kills -gt 0 ]; do
+    kills=$((kills - 1))
+    "$@" >/dev/null 2>>log & pid=$!
+    sleep $((RANDOM % longest)).$((RANDOM % 10))
+    case $((RANDOM % 4)) in 0) signal=TERM ;; 1) signal=INT ;; *) signal=KILL ;; esac
+    kill -$signal $pid 2>/dev/null && status=0 || status=gone
+    [ $status = gone ] || killed[$signal]=$((killed[$signal] + 1))
+    status=0; wait $pid || status=$?
+    case $status in 0 | 130 | 137 | 143) ;; *) stamp "exit $status: $*"; tail -n 3 log; exit 1 ;; esac
+    measure
   done
-  "$@" >/dev/null 2>>soak.log || { echo "failed: $*"; tail -3 soak.log; exit 1; }
+  "$@" >/dev/null 2>>log || { stamp "exit $?: $*"; tail -n 3 log; exit 1; }
+  measure
+  stamp "$1 ${2#-*}: done"
 }
-digests() { (cd "$1" && find . -type f ! -name '*.lock' -print0 | sort -z | xargs -0 xxhsum -H2) | xxhsum -H2 | cut -d' ' -f1; }
+digest() { (cd "$1" && find . -type f ! -name '*.lock' -print0 | sort -z | xargs -0 xxhsum -q -H2) | xxhsum -q -H2 | cut -d' ' -f1; }
 
-# 13.4 MB an expert of 4096 x 2048.
-[ -d checkpoint ] || make-checkpoint --layers 8 --experts $((gb * 1000 / 8 / 13)) --hidden 4096 --intermediate 2048 --shards 8 \
-  -o checkpoint -q >/dev/null
 for round in 1 2; do
-  rm -rf out parts again; echo "round $round: $(du -sh checkpoint | cut -f1) of checkpoint"
-  stubbornly build-planescache checkpoint -o out/cache --store out/packs --ckpt-id soak -q
+  stamp "round $round"
+  # 13.4 MB an expert of 4096 x 2048.
+  make-checkpoint --layers 8 --experts $((size * 1000 / 8 / 14 + 1)) --hidden 4096 --intermediate 2048 --shards 8 -o checkpoint \
+    -q >/dev/null
+  stamp "a checkpoint of $(du -sh checkpoint | cut -f1)"
+  stubbornly build-planescache checkpoint -o out/cache --fp4 "$fp4" --store out/packs --tiers "$tiers" --ckpt-id soak -q
   stubbornly verify-ckpt-id check --planescache out/cache --store out/packs --checkpoint checkpoint --all -q
-  stubbornly pack-chunks pack out --name soak --out parts --part-size 4GB -q
+  mv checkpoint/config.json . && rm -r checkpoint
+  stubbornly pack-chunks pack out --name soak --out parts --part-size 2GB -q
   stubbornly pack-chunks verify parts -q
-  stubbornly pack-chunks unpack parts --out again -q
-  [ "$(digests out)" = "$(digests again/out)" ] || { echo "unpacked files differ"; exit 1; }
-  rm -rf out
+  built=$(digest out) packed=$(digest parts)
+  rm -r out
+  stubbornly pack-chunks unpack parts --name soak --out again -q
+  [ "$(digest again/out)" = "$built" ] || { stamp "unpacked files differ"; exit 1; }
+  rm -r parts
+  for manifest in again/out/cache/v2/*/*/manifest.json again/out/packs/*.manifest.json; do
+    stubbornly verify-ckpt-id verify "$manifest" -q
+  done
   stubbornly verify-ckpt-id rekey --from soak --to soak-2 --planescache again/out/cache --store again/out/packs -q
-  stubbornly verify-ckpt-id check --planescache again/out/cache --store again/out/packs --ckpt-id soak-2 --checkpoint checkpoint -q
-  find again \( -name '*.tmp' -o -name '.*' ! -name . \) -print | grep . && { echo "strays"; exit 1; }
-  eval "digest_$round=$(digests again/out)-$(digests parts)"
-  echo "round $round: $kills kills so far"
+  stubbornly verify-ckpt-id check --planescache again/out/cache --store again/out/packs --ckpt-id soak-2 --config config.json -q
+  find again -name '*.tmp' -o -name '.?*' | grep . && { stamp "strays are left"; exit 1; }
+  digests[round]="$built $packed $(digest again/out)"
+  rm -r again config.json
+  stamp "round $round: digests ${digests[round]}"
 done
-# shellcheck disable=SC2154
-[ "$digest_1" = "$digest_2" ] && echo "the same bytes twice, after $kills kills"
+[ "${digests[1]}" = "${digests[2]}" ] || { stamp "the rounds differ"; exit 1; }
+stamp "the same bytes twice; killed ${killed[KILL]} times, terminated ${killed[TERM]}, interrupted ${killed[INT]}; peak $((peak / 1000)) GB"

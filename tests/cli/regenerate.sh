@@ -33,6 +33,15 @@ rm made/planescache/v2/*/tp1-rank0/layer1.planes2.bin
 expect 0 regenerate.sh model made --tiers base,fp4 --publish demo
 diff -r first made || fail "the lost file did not come back as it was"
 
+says 'compared with the checkpoint'
+
+# Another checkpoint into the same place: the cache then has two identities, and the environment is that of the second.
+expect 0 make-checkpoint -o other --layers 2 --experts 4 --seed 2 --progress none
+expect 0 regenerate.sh other made --tiers none
+second=$(eval "$(cat "$WORK/out")" && echo "$VLLM_MOE_W2_CKPT_ID")
+[ ${#second} = 64 ] && [ "$second" != "$id" ] || fail "the environment is not the second checkpoint's: $second"
+expect 0 verify-ckpt-id prune --keep "$id" --planescache made/planescache --force
+
 cache=made/planescache
 expect 0 serve.sh quality --checkpoint model --planescache $cache --store made/packs -- --port 9000
 prints "VLLM_MOE_W2_CKPT_ID=$id "
