@@ -48,7 +48,7 @@ suite() {
   while IFS= read -r line; do notes+=("$line ($preset)"); done < <(
     awk 'match($0, /<testcase name="[^"]*"/) { name = substr($0, RSTART + 16, RLENGTH - 17) }
          /<testcase .* status="fail"/ { print "FAILED: " name }
-         match($0, /SKIPPED: .*/) { print "skipped: " name ": " substr($0, RSTART + 9) }' "$report" |
+         match($0, /SKIPPED: .*/) && !told[name]++ { print "skipped: " name ": " substr($0, RSTART + 9) }' "$report" |
       sed "s/&lt;/</g; s/&gt;/>/g; s/&quot;/\"/g; s/&apos;/'/g; s/&amp;/\&/g")
 }
 

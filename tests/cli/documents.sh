@@ -44,4 +44,17 @@ build-planescache --generate bash >"$completion"
 [ "$(complete_with build-planescache --fp4 '' | tr '\n' ' ')" = "none nibble quintal " ] || fail "no completion of values"
 expect 2 build-planescache --generate fish
 says 'fish'
+
+# README: the flags of its commands exist, and so do the files it names.
+grep -oE "^    (${programs// /|}) .*" "$SOURCE/README.md" | sed 's/ #.*//' >"$WORK/commands"
+[ "$(cut -d' ' -f5 "$WORK/commands" | sort -u | wc -l)" = 5 ] || fail "README has no command for each program"
+while read -r program rest; do
+  "$program" --generate man | sed 's/\\-/-/g' >"$WORK/page"
+  for word in $rest; do
+    case $word in --*) grep -qF -- "fB$word\\" "$WORK/page" || fail "README: $program has no $word" ;; esac
+  done
+done <"$WORK/commands"
+for file in $(grep -oE '\b(scripts|tests|manifests|lib)/[A-Za-z0-9_./-]*[A-Za-z0-9_]' "$SOURCE/README.md" | sort -u); do
+  [ -e "$SOURCE/$file" ] || fail "README names $file, which is not there"
+done
 finish
