@@ -37,18 +37,15 @@ struct Fp8Tile {
   std::uint64_t stride, ahead;
   V codes[kStrips][kTileRows], shifts[kStrips];  // both less kNormalOffset where no subnormal has a say
   Table index;
-  V zeros, negative;  // by byte: zeros, and 8 times those with the sign bit set
+  // By byte: zeros, and 8 times those with the sign bit set, which 16 rows make 128 at most.
+  V zeros, negative[kStrips];
 
   // `scales` takes 32 scale bytes; `largest_code` follows the largest code met.
   OP Fp8Tile(const std::uint8_t* weight, std::uint64_t weight_stride, std::uint64_t fetch_at,
              const Fp8Rule& rule, std::uint8_t* scales, V& largest_code)
-      : from(weight),
-        stride(weight_stride),
-        ahead(fetch_at),
-        index(rule.index),
-        zeros(bytes(0)),
-        negative(bytes(0)) {
+      : from(weight), stride(weight_stride), ahead(fetch_at), index(rule.index), zeros(bytes(0)) {
     for (unsigned i = 0; i < kStrips; ++i) {
+      negative[i] = bytes(0);
       V(&row)[kTileRows] = codes[i];
 #pragma GCC unroll 16
       for (unsigned r = 0; r < kTileRows; ++r) row[r] = load(from + r * stride + i * kV) & bytes(0x7F);
@@ -82,7 +79,7 @@ struct Fp8Tile {
         const Mask zero = is_zero8(code);
         if constexpr (kCount) {
           zeros = add_where8(zeros, zero, bytes(1));
-          negative = add_where8(negative, zero, nibble);
+          negative[i] = add_where8(negative[i], zero, nibble);
         }
         if constexpr (kAlternate) nibble = where8(zero, odd_columns, nibble);
       }
@@ -92,7 +89,8 @@ struct Fp8Tile {
 
   OP void add_to(ZeroSums& sums) const {
     sums.zeros = add64(sums.zeros, sums_of_8(zeros));
-    sums.negative = add64(sums.negative, shift_right64<3>(sums_of_8(negative)));
+    for (unsigned i = 0; i < kStrips; ++i)
+      sums.negative = add64(sums.negative, shift_right64<3>(sums_of_8(negative[i])));
   }
 };
 

@@ -63,6 +63,10 @@ class CacheLayer : public LayerOutput {
 
   void finish(std::uint64_t expert, Section section, const Xxh3& digest) override {
     Output& output = output_of(section);
+    // The disk starts at once, and commit() drops what is on it from the page cache. Measured on a disk that takes
+    // 1.3 GB/s (ext4, two threads, sections of 4 MiB): 1.3 GB/s so, 0.2 with nothing but the sync at the end (the system
+    // starts writing too late), 0.8 with a window of pages that are waited for and dropped, 1.0 to 1.3 with O_DIRECT,
+    // which demands aligned sections and file systems that allow it.
     output.file.start_writeback(expert * output.section_bytes, output.section_bytes);
     output.digests[expert] = digest;
   }

@@ -174,6 +174,29 @@ TEST_CASE("planes of random and edge slices are what the format says") {
   }
 }
 
+TEST_CASE("zeros are counted where there is nothing else") {
+  constexpr std::uint64_t rows = 64, cols = 192;
+  for (const std::uint8_t sign : {0, 0x88}) {
+    const std::vector<std::uint8_t> nibbles(rows * cols / 2, sign), scales(rows * cols / 16, 0x38);
+    const std::vector<std::uint8_t> e4m3(rows * cols, sign & 0x80);
+    const std::vector<float> blocks(6, 0.5f);
+    const std::uint64_t negative = sign == 0 ? 0 : rows * cols;
+    for (const Kernels* kernels : available_kernels()) {
+      CAPTURE(kernels->name);
+      ZeroCount fp8, nvfp4;
+      CHECK(kernels->fp8({rows, cols, e4m3.data(), cols, reinterpret_cast<const std::uint8_t*>(blocks.data()),
+                          12, 64, 64, false},
+                         ZeroSigns::keep, {.zeros = &fp8}));
+      CHECK(fp8.zeros == rows * cols);
+      CHECK(fp8.negative == negative);
+      CHECK(kernels->nvfp4({rows, cols, nibbles.data(), cols / 2, scales.data(), cols / 16, 1.f},
+                           ZeroSigns::keep, {.zeros = &nvfp4}));
+      CHECK(nvfp4.zeros == rows * cols);
+      CHECK(nvfp4.negative == negative);
+    }
+  }
+}
+
 TEST_CASE("one plane at a time gives the same bytes and touches nothing else") {
   const Draw draw = random_bytes(2);
   for (unsigned wanted = 0; wanted < 16; ++wanted)
