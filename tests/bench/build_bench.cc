@@ -16,7 +16,7 @@
 namespace planesmith::bench {
 namespace {
 
-constexpr std::uint64_t kExperts = 16, kLayers = 2;
+constexpr std::uint64_t kExperts = 32, kLayers = 2;
 // Pieces of the copy's reads and writes: those of the second-level cache's size are moved fastest.
 constexpr std::uint64_t kCopyPiece = 256 * kKiB;
 
