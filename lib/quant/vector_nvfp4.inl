@@ -43,20 +43,20 @@ struct Nvfp4Chunk {
   const std::uint8_t* fetch;  // what is to be fetched with row 0, and from there to that of the next row
   std::uint64_t fetch_stride;
   const GroupMaps& maps;
-  V flip;                                              // sign bits where scale_2 is negative
   alignas(64) std::uint8_t levels[kTileRows][kV / 8];  // by row and group
   bool all_positive;                                   // else scales that are zero or negative have a say
   alignas(64) std::uint8_t signs[kTileRows][kV / 8];   // then: the scale's sign bit, 0x40 where it is zero
   ZeroSums& sums;
   V zeros, signs_of_x;
 
-  // `scales` takes kV scale bytes; `largest_code` follows the largest code met.
+  // `flip`: sign bits where scale_2 is negative, which is the same as if each scale were. `scales` takes kV
+  // scale bytes; `largest_code` follows the largest code met.
   OP Nvfp4Chunk(const RowsInMemory& rows, const std::uint8_t* fetch_from, std::uint64_t stride,
                 const std::uint8_t* even_scales, const std::uint8_t* odd_scales, const Nvfp4Rule& rule,
-                const GroupMaps& group_maps, V flipped, std::uint8_t* scales, V& largest_code,
+                const GroupMaps& group_maps, V flip, std::uint8_t* scales, V& largest_code,
                 ZeroSums& all_sums)
-      : row(rows), fetch(fetch_from), fetch_stride(stride), maps(group_maps), flip(flipped), sums(all_sums) {
-    const V none = bytes(0), scale[2] = {load(even_scales), load(odd_scales)};
+      : row(rows), fetch(fetch_from), fetch_stride(stride), maps(group_maps), sums(all_sums) {
+    const V none = bytes(0), scale[2] = {load(even_scales) ^ flip, load(odd_scales) ^ flip};
     V code[2], largest[2], step[2], level[2];
     largest_by_group(row, largest[0], largest[1]);
     const V add = every_lane(load16(rule.add));
@@ -87,7 +87,7 @@ struct Nvfp4Chunk {
     const V second = every_lane(_mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8));
     prefetch(fetch + r * fetch_stride);
     const V map = maps.of_row(levels[r]);
-    V x = row(r) ^ flip;
+    V x = row(r);
     if (!all_positive) x = under_sign(x, r);
     const V low = shuffle(map, (x & bytes(7)) | second);
     const V high = shuffle(map, (shift_right16<4>(x) & bytes(7)) | second);
@@ -144,7 +144,7 @@ template <bool kStream, bool kAlternate, bool kCount>
 bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& target) noexcept {
   const Nvfp4Rule rule = nvfp4_rule(double{s.scale_2});
   const GroupMaps maps(rule);
-  const V flip = bytes(std::signbit(s.scale_2) ? 0x88 : 0);
+  const V flip = bytes(std::signbit(s.scale_2) ? 0x80 : 0);
   TileTarget to(target);
   std::uint8_t* scales = target.scales;
   const std::uint64_t row_bytes = s.cols / 2;

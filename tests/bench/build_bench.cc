@@ -101,7 +101,7 @@ void compare_build(Runner& runner, const Checkpoints& input, const std::string& 
         empty(out);
         return timed([&] { plain_copy(input, plan, out); });
       },
-      9);
+      waits ? 5 : 9);
 }
 
 // Packs that share a cache's blocks against packs that are copied from it.
@@ -110,6 +110,7 @@ void compare_sharing(Runner& runner, const Checkpoints& input) {
   if (!runner.wants(name)) return;
   const Folder folder(runner.settings().sharing);
   PlanRequest request;
+  request.layers = {0};
   request.cache = format::Fp4Tier::nibble;
   build(input.context, input.checkpoint, input.model, make_plan(input.model, request),
         {"bench", folder / "planescache", "", Trust::record}, *make_backend({"cpu", "auto", {}}));
@@ -117,6 +118,7 @@ void compare_sharing(Runner& runner, const Checkpoints& input) {
   packs.cache_root = folder / "planescache";
   packs.store = folder / "store";
   packs.tiers = {format::Tier::base, format::Tier::delta, format::Tier::fp4};
+  packs.layers = request.layers;
   const auto seconds = [&](Reflink reflink) {
     empty(packs.store);
     packs.reflink = reflink;
@@ -128,7 +130,7 @@ void compare_sharing(Runner& runner, const Checkpoints& input) {
         name, runner.settings().sharing + " is on a file system that shares no blocks; see --sharing-dir");
   // Against copying as this program does it, which is at least as fast as plain calls.
   runner.compare(
-      name, 0, 1 / .05, [&] { return seconds(Reflink::always); }, [&] { return seconds(Reflink::never); }, 5);
+      name, 0, 1 / .05, [&] { return seconds(Reflink::always); }, [&] { return seconds(Reflink::never); }, 3);
 }
 
 }  // namespace
@@ -138,13 +140,14 @@ void builders(Runner& runner) {
   const Folder memory(kInMemory), disk(runner.settings().folder);
   const Checkpoints input = make_checkpoint(memory);
   for (const bool on_disk : {false, true}) {
-    const std::string where = on_disk ? " to disk" : " to memory",
+    const std::string where = on_disk ? " to disk, elapsed" : " to memory, processor time",
                       out = on_disk ? disk / "out" : memory / "out";
     PlanRequest request;
     request.cache = format::Fp4Tier::nibble;
     compare_build(runner, input, out, "build-planescache, six parts," + where, on_disk, request, 1 / 1.10);
     request.cache = format::Fp4Tier::quintal;
-    compare_build(runner, input, out, "build-planescache --fp4 quintal," + where, on_disk, request, 0);
+    if (!on_disk)
+      compare_build(runner, input, out, "build-planescache --fp4 quintal," + where, on_disk, request, 0);
     request.cache = format::Fp4Tier::nibble;
     request.tiers = {format::Tier::base, format::Tier::delta, format::Tier::fp4};
     compare_build(runner, input, out, "build-planescache --store, three packs," + where, on_disk, request,
