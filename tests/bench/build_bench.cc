@@ -110,7 +110,6 @@ void compare_sharing(Runner& runner, const Checkpoints& input) {
   if (!runner.wants(name)) return;
   const Folder folder(runner.settings().sharing);
   PlanRequest request;
-  request.layers = {0};
   request.cache = format::Fp4Tier::nibble;
   build(input.context, input.checkpoint, input.model, make_plan(input.model, request),
         {"bench", folder / "planescache", "", Trust::record}, *make_backend({"cpu", "auto", {}}));
@@ -118,7 +117,7 @@ void compare_sharing(Runner& runner, const Checkpoints& input) {
   packs.cache_root = folder / "planescache";
   packs.store = folder / "store";
   packs.tiers = {format::Tier::base, format::Tier::delta, format::Tier::fp4};
-  packs.layers = request.layers;
+  packs.layers = {0};
   const auto seconds = [&](Reflink reflink) {
     empty(packs.store);
     packs.reflink = reflink;
