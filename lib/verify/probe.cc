@@ -106,7 +106,8 @@ class Probe {
     verdict.path = join(store_.root, format::cache_folder(meta));
     verdict.miss = meta_miss(verdict.path, meta);
     if (verdict.miss.empty()) need_model(verdict.path);
-    for (LayerVerdict& layer : verdict.layers = all_layers()) {
+    verdict.layers = all_layers();
+    for (LayerVerdict& layer : verdict.layers) {
       if (!verdict.miss.empty()) {
         layer.miss = "meta.json does not match";
         continue;
@@ -130,7 +131,8 @@ class Probe {
       listed = look_at_pack(verdict);
     else
       refuse_pack_without_model(verdict);
-    for (LayerVerdict& layer : verdict.layers = all_layers()) {
+    verdict.layers = all_layers();
+    for (LayerVerdict& layer : verdict.layers) {
       if (!verdict.misses.empty())
         layer.miss = "the pack does not match";
       else if (!std::binary_search(listed.begin(), listed.end(), layer.key))
