@@ -54,7 +54,7 @@ suite() {
 
 clang_tidy() {
   command -v run-clang-tidy >/dev/null || { echo "SKIPPED: clang-tidy is not installed"; return 77; }
-  run-clang-tidy -quiet -p build/release "$PWD/(lib|apps)/.*\.cc$"
+  run-clang-tidy -quiet -p build/tsan "$PWD/(lib|apps)/.*\.cc$"
 }
 cpp_check() {
   command -v cppcheck >/dev/null || { echo "SKIPPED: cppcheck is not installed"; return 77; }

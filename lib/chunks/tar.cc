@@ -74,8 +74,17 @@ std::vector<Extent> extents_of(archive_entry* entry, std::uint64_t size) {
   return extents;
 }
 
+struct HeaderText {
+  std::string bytes;
+  bool complete = false;
+};
+
+// No data and no end follow a header, but archive_write_free() would write both, and after archive_write_fail()
+// it leaks: so what comes after the header is refused here.
 la_ssize_t append(archive*, void* to, const void* bytes, std::size_t n) {
-  static_cast<std::string*>(to)->append(static_cast<const char*>(bytes), n);
+  HeaderText& header = *static_cast<HeaderText*>(to);
+  if (header.complete) return -1;
+  header.bytes.append(static_cast<const char*>(bytes), n);
   return static_cast<la_ssize_t>(n);
 }
 
@@ -95,7 +104,7 @@ Utf8Locale::~Utf8Locale() {
 std::string tar_header(const Member& member) {
   const Utf8Locale utf8;
   const Entry entry = entry_of(member);
-  std::string header;
+  HeaderText header;
   const Archive out(archive_write_new(), &archive_write_free);
   if (!out) throw std::bad_alloc();
   const auto check = [&](bool fine) {
@@ -110,10 +119,10 @@ std::string tar_header(const Member& member) {
     // The sparse map comes out with the first byte of the file, which is taken off again where it is not in a
     // hole.
     check(archive_write_data(out.get(), "", 1) == 1);
-    if (!member.extents.empty() && member.extents.front().offset == 0) header.pop_back();
+    if (!member.extents.empty() && member.extents.front().offset == 0) header.bytes.pop_back();
   }
-  archive_write_fail(out.get());  // no data and no end will follow
-  return header;
+  header.complete = true;
+  return std::move(header.bytes);
 }
 
 Member parse_tar_header(std::string_view header) {
