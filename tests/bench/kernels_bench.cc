@@ -89,7 +89,8 @@ class Turns {
 template <typename Work>
 void measure(Runner& runner, const std::string& what, const Kernels& kernels, const Pieces& pieces,
              double target, const Work& work) {
-  Turns turns(work), copies([&](std::uint64_t i) { pieces.copy(i, kCopyBlock); });
+  Turns turns(work);
+  Turns copies([&](std::uint64_t i) { pieces.copy(i, kCopyBlock); });
   const auto copy = [&](int threads) {
     return copies(threads) * static_cast<double>(pieces.bytes()) / (2. * kCopyBlock);
   };

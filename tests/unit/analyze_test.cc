@@ -49,8 +49,10 @@ TEST_CASE("the reference's figures, to the last bit") {
     REQUIRE(got["tensors"].size() == golden.size());
     for (const auto& [tensor, want] : golden.items())
       for (const auto& [figure, value] : want.items()) {
-        CAPTURE(tensor);
-        CAPTURE(figure);
+        const auto& this_tensor = tensor;  // clang 14 captures no structured bindings
+        CAPTURE(this_tensor);
+        const auto& this_figure = figure;  // clang 14 captures no structured bindings
+        CAPTURE(this_figure);
         CHECK(got["tensors"][tensor].at(figure) == value);
       }
     CHECK(got["verdict"]["holds"] == true);
@@ -93,7 +95,7 @@ TEST_CASE("requantized families are judged on the nibbles that the engine made")
 
 TEST_CASE("one-sided zeros are what zero modes are for") {
   TensorFidelity tensor;
-  tensor.zero_modes.emplace();
+  tensor.zero_modes = TensorFidelity::ZeroModes{};
   tensor.zero_modes->sign = {800, 100, 100, 100, 100, 100, 100, 100, 0, 100, 100, 100, 100, 100, 100, 100};
   tensor.zero_modes->alt = tensor.zero_modes->sign;
   tensor.zero_modes->alt[0] = tensor.zero_modes->alt[8] = 400;

@@ -218,7 +218,8 @@ TEST_CASE("the reference's codebooks, bias and relative RMS") {
   int tensors = 0;
   const Json bias = read_json(posix(), SOURCE_DIR "/tests/golden/ds4-mini/bias.json");
   for (const auto& [tensor, want] : bias.items()) {
-    CAPTURE(tensor);
+    const auto& this_tensor = tensor;  // clang 14 captures no structured bindings
+    CAPTURE(this_tensor);
     const Counts counts = want.at("hist").get<Counts>();
     const LevelSet asymmetric = fit_tensor(counts, 4), symmetric = fit_symmetric(counts);
     CHECK(levels_text(asymmetric) == levels_text(set_of({want["levels_asym"][0], want["levels_asym"][1],

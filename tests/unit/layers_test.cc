@@ -48,7 +48,8 @@ TEST_CASE("no two headers define the same type") {
     for (std::string line; std::getline(file, line);) {
       if (std::regex_search(line, match, space)) scope = match[1];
       if (!std::regex_search(line, match, type)) continue;
-      const auto [at, first] = defined.emplace(scope + "::" + match[1].str(), entry.path());
+      const auto [found, first] = defined.emplace(scope + "::" + match[1].str(), entry.path());
+      const auto& at = found;  // clang 14 captures no structured bindings
       CAPTURE(at->first);
       CAPTURE(at->second);
       CAPTURE(entry.path().string());

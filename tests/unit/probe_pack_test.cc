@@ -54,7 +54,8 @@ TEST_CASE("a pack with one thing wrong") {
          "\"tsym4-e8m0-fragmajor-a32-v2\""},
         {"\"tag\"", "\"more\": 0, \"tag\"", "more: is one key more than the engine writes"}};
     for (const auto& [what, by, reason] : values) {
-      CAPTURE(by);
+      const auto& this_by = by;  // clang 14 captures no structured bindings
+      CAPTURE(this_by);
       const std::string before = file_contents(json);
       replace_in(json, what, by);
       const BootVerdict verdict =

@@ -75,7 +75,8 @@ TEST_CASE("a planes cache with one thing wrong") {
         {"\"rank\": 0", "\"rank\": 0, \"made_by\": \"x\"",
          "made_by: is one key more than the engine writes"}};
     for (const auto& [what, by, reason] : values) {
-      CAPTURE(by);
+      const auto& this_by = by;  // clang 14 captures no structured bindings
+      CAPTURE(this_by);
       const std::string before = file_contents(meta);
       replace_in(meta, what, by);
       const BootVerdict verdict = served.check({.ckpt_id = "golden-glm-nvfp4-mini"});

@@ -39,7 +39,8 @@ TEST_CASE("sizes and counts of the shipped profiles follow from the geometry") {
     const std::uint64_t sparse = profile.sparse_layers().size();
     CHECK(profile.expert_tensors == sparse * g.experts * 3);
     for (const auto& [world, sizes] : json.at("sizes").items()) {
-      CAPTURE(world);
+      const auto& this_world = world;  // clang 14 captures no structured bindings
+      CAPTURE(this_world);
       ++with_sizes;
       const RankShape shape = rank_shape(g, std::stoull(world));
       for (const Fp4Tier tier : kFp4Tiers) {

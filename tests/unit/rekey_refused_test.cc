@@ -132,7 +132,8 @@ TEST_CASE("rekey leaves other identities alone") {
   make(bench.dir.path(), "other");
   rekey(Context{}, bench.request("old", "new"));
   for (const auto& [name, text] : expected("other")) {
-    CAPTURE(name);
+    const auto& this_name = name;  // clang 14 captures no structured bindings
+    CAPTURE(this_name);
     CHECK(tree(bench.dir.path()).at(name) == text);
   }
   CHECK(ask(bench.dir.path(), "new").hit());

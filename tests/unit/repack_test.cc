@@ -91,7 +91,8 @@ TEST_CASE("the reference's files and figures, for every granularity and number o
   const Json golden = read_json(posix(), SOURCE_DIR "/tests/golden/ds4-mini/repack.json");
   int files = 0;
   for (const auto& [key, want] : golden.items()) {
-    CAPTURE(key);
+    const auto& this_key = key;  // clang 14 captures no structured bindings
+    CAPTURE(this_key);
     const Granularity granularity = parse_granularity(key.substr(0, key.find('/')));
     const int levels = std::stoi(key.substr(key.find("/K") + 2));
     const Scratch scratch;
@@ -102,7 +103,8 @@ TEST_CASE("the reference's files and figures, for every granularity and number o
     const Json stats = Json::parse(stats_json(granularity, levels, figures).dump());
     REQUIRE(stats["files"].size() == want.size());
     for (const auto& [file, entry] : want.items()) {
-      CAPTURE(file);
+      const auto& this_file = file;  // clang 14 captures no structured bindings
+      CAPTURE(this_file);
       CHECK(sha256_hex(file_contents(scratch / ("out/" + file))) == entry["sha256"]);
       for (const char* figure : {"file", "n_expert_tensors", "rms_err", "rel_rms", "codebooks"})
         CHECK(stats["files"][file][figure] == entry[figure]);

@@ -127,7 +127,8 @@ TEST_CASE("every byte of a pack counts, padding and holes too") {
       {12 * row - 1, "byte 49151 lies outside"},                  // the last byte
   };
   for (const auto& [offset, what] : places) {
-    CAPTURE(offset);
+    const auto& this_offset = offset;  // clang 14 captures no structured bindings
+    CAPTURE(this_offset);
     flip(pack, offset);
     for (const bool both : {false, true}) {
       fixture.options.hashes = Hashes{.xxh3 = true, .sha256 = both};
