@@ -69,6 +69,7 @@ shell_check() {
 if $full; then packages="full"; else packages="test"; fi
 ./scripts/install-deps.sh "$packages" || exit 1
 suite release
+$full || step "fuzz, 10 s each" bash tests/fuzz/run.sh 10
 if $full; then
   step "fuzz, 600 s each" bash tests/fuzz/run.sh 600
   step "build dev (warnings are errors)" build dev

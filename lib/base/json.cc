@@ -29,13 +29,15 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
 
   bool key(string_t& name) override {
-    if (open_.back()->contains(name)) throw Error(path_, fmt::format("key '{}' appears twice in one object", name));
+    if (open_.back()->contains(name))
+      throw Error(path_, fmt::format("key '{}' appears twice in one object", name));
     key_ = std::move(name);
     return true;
   }
 
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& e) override {
-    std::string_view why = e.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+    std::string_view why =
+        e.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
     if (const auto colon = why.find(": "); colon != why.npos) why.remove_prefix(colon + 2);
     throw Error(path_, fmt::format("not valid JSON: {}", why)).at(position);
   }
@@ -57,7 +59,8 @@ class Builder : public nlohmann::json_sax<Json> {
     return true;
   }
   bool open(Json container) {
-    if (open_.size() >= max_depth_) throw Error(path_, fmt::format("JSON nested deeper than {} levels", max_depth_));
+    if (open_.size() >= max_depth_)
+      throw Error(path_, fmt::format("JSON nested deeper than {} levels", max_depth_));
     open_.push_back(place(std::move(container)));
     return true;
   }
@@ -107,11 +110,20 @@ std::string printed(Print print) {
 
 Json parse_json(std::string_view text, const std::string& path, std::size_t max_depth) {
   // The parser takes a NUL for the end of the text and passes over a byte order mark; Python's does neither.
-  if (const std::size_t nul = text.find('\0'); nul != text.npos) throw Error(path, "not valid JSON: a NUL byte").at(nul);
-  if (text.starts_with("\xEF\xBB\xBF")) throw Error(path, "not valid JSON: begins with a byte order mark").at(0);
+  if (const std::size_t nul = text.find('\0'); nul != text.npos)
+    throw Error(path, "not valid JSON: a NUL byte").at(nul);
+  if (text.starts_with("\xEF\xBB\xBF"))
+    throw Error(path, "not valid JSON: begins with a byte order mark").at(0);
   Builder builder(path, max_depth);
   Json::sax_parse(text, &builder);
   return std::move(builder.result);
+}
+
+std::uint64_t whole_number(const Json& value) {
+  if (!value.is_number_unsigned())
+    throw Error(
+        fmt::format("{} is not a whole number", value.is_number() ? value.dump() : value.type_name()));
+  return value.get<std::uint64_t>();
 }
 
 Json read_json(Os& os, const std::string& path, std::uint64_t max_bytes) {

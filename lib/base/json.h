@@ -1,6 +1,7 @@
 // JSON as the tools read and write it.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -14,6 +15,10 @@ using Json = nlohmann::json;
 // Parses a whole document. Malformed text, duplicate keys in an object and nesting beyond max_depth are Errors that
 // name `path` and the byte. Safe for hostile input of any depth.
 Json parse_json(std::string_view text, const std::string& path, std::size_t max_depth = 64);
+
+// A whole number, not negative. Anything else is an Error without a path: get() would wrap what is negative and
+// convert what no integer holds, which is undefined.
+std::uint64_t whole_number(const Json& value);
 
 // read_text + parse_json.
 Json read_json(Os& os, const std::string& path, std::uint64_t max_bytes = 256u << 20);

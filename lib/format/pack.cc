@@ -35,10 +35,14 @@ Json sidecar_object(const PackSpec& spec, std::vector<std::uint64_t> layer_keys)
 
 std::string_view name(Tier tier) {
   switch (tier) {
-    case Tier::base: return "base";
-    case Tier::delta: return "delta";
-    case Tier::fp4: return "fp4";
-    case Tier::fp4q: return "fp4q";
+    case Tier::base:
+      return "base";
+    case Tier::delta:
+      return "delta";
+    case Tier::fp4:
+      return "fp4";
+    case Tier::fp4q:
+      return "fp4q";
   }
   return "";
 }
@@ -51,10 +55,14 @@ Tier parse_tier(std::string_view text) {
 
 std::string_view purpose(Tier tier) {
   switch (tier) {
-    case Tier::base: return "2-bit planes and scales, opened where the GPU is a cache of host experts, and in split mode";
-    case Tier::delta: return "FP4 planes, opened where the 2-bit planes live on the GPU";
-    case Tier::fp4: return "FP4 planes and scales, opened where the GPU is a cache of host experts";
-    case Tier::fp4q: return "FP4 planes less what the 2-bit codes tell (quintal), opened in split mode";
+    case Tier::base:
+      return "2-bit planes and scales, opened where the GPU is a cache of host experts, and in split mode";
+    case Tier::delta:
+      return "FP4 planes, opened where the 2-bit planes live on the GPU";
+    case Tier::fp4:
+      return "FP4 planes and scales, opened where the GPU is a cache of host experts";
+    case Tier::fp4q:
+      return "FP4 planes less what the 2-bit codes tell (quintal), opened in split mode";
   }
   return "";
 }
@@ -62,15 +70,20 @@ std::string_view purpose(Tier tier) {
 std::vector<Section> slot_sections(Tier tier) {
   using enum Section;
   switch (tier) {
-    case Tier::base: return {planes13, sc13, planes2, sc2};
-    case Tier::delta: return {fp13, fp2};
-    case Tier::fp4: return {fp13, sc13, fp2, sc2};
-    case Tier::fp4q: return {fpq13, fpq2};
+    case Tier::base:
+      return {planes13, sc13, planes2, sc2};
+    case Tier::delta:
+      return {fp13, fp2};
+    case Tier::fp4:
+      return {fp13, sc13, fp2, sc2};
+    case Tier::fp4q:
+      return {fpq13, fpq2};
   }
   return {};
 }
 
-PackSpec pack_spec(Tier tier, const Geometry& geometry, const RankShape& shape, std::string ckpt_id, ZeroMode mode) {
+PackSpec pack_spec(Tier tier, const Geometry& geometry, const RankShape& shape, std::string ckpt_id,
+                   ZeroMode mode) {
   PackSpec spec;
   spec.tier = tier;
   spec.ckpt_id = std::move(ckpt_id);
@@ -82,7 +95,9 @@ PackSpec pack_spec(Tier tier, const Geometry& geometry, const RankShape& shape, 
   return spec;
 }
 
-std::string pack_key(const PackSpec& spec) { return sha256_hex(compact(key_object(spec))).substr(0, 20); }
+std::string pack_key(const PackSpec& spec) {
+  return sha256_hex(compact(key_object(spec))).substr(0, 20);
+}
 
 std::string pack_stem(const PackSpec& spec, std::uint64_t rank, std::uint64_t world) {
   return fmt::format("{}.v2.{}.rank{}of{}", name(spec.tier), pack_key(spec), rank, world);
@@ -99,19 +114,20 @@ Sidecar parse_sidecar(std::string_view text, const std::string& path) {
     PackSpec& spec = out.spec;
     spec.tier = parse_tier(object.at("tag").get<std::string>());
     spec.ckpt_id = object.at("ckpt_id").get<std::string>();
-    spec.experts = object.at("E").get<std::uint64_t>();
-    spec.n_layers = object.at("n_layers").get<std::uint64_t>();
-    spec.slot_bytes = object.at("slot_bytes").get<std::uint64_t>();
-    spec.stride = object.at("stride").get<std::uint64_t>();
+    spec.experts = whole_number(object.at("E"));
+    spec.n_layers = whole_number(object.at("n_layers"));
+    spec.slot_bytes = whole_number(object.at("slot_bytes"));
+    spec.stride = whole_number(object.at("stride"));
     spec.zero_mode = parse_zero_mode(object.at("zero_mode").get<std::string>());
-    out.layer_keys = object.at("layers").get<std::vector<std::uint64_t>>();
+    for (const Json& key : object.at("layers")) out.layer_keys.push_back(whole_number(key));
   } catch (const std::exception&) {
     throw Error(path, "is not a pack's sidecar");
   }
   if (object != sidecar_object(out.spec, out.layer_keys))
     throw Error(path, fmt::format("differs from what the engine writes: {}", object.dump()));
   for (const std::uint64_t key : out.layer_keys)
-    if (key >= out.spec.n_layers) throw Error(path, fmt::format("lists layer {} of {}", key, out.spec.n_layers));
+    if (key >= out.spec.n_layers)
+      throw Error(path, fmt::format("lists layer {} of {}", key, out.spec.n_layers));
   if (std::adjacent_find(out.layer_keys.begin(), out.layer_keys.end()) != out.layer_keys.end())
     throw Error(path, "lists a layer twice");
   return out;

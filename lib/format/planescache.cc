@@ -28,9 +28,12 @@ nlohmann::ordered_json meta_object(const CacheMeta& meta) {
 
 std::string_view name(Fp4Tier tier) {
   switch (tier) {
-    case Fp4Tier::none: return "none";
-    case Fp4Tier::nibble: return "nibble";
-    case Fp4Tier::quintal: return "quintal";
+    case Fp4Tier::none:
+      return "none";
+    case Fp4Tier::nibble:
+      return "nibble";
+    case Fp4Tier::quintal:
+      return "quintal";
   }
   return "";
 }
@@ -41,9 +44,13 @@ Fp4Tier parse_fp4_tier(std::string_view text) {
   throw Error(ErrorCode::usage, "", fmt::format("FP4 tier '{}' is none of none, nibble, quintal", text));
 }
 
-std::string meta_json(const CacheMeta& meta) { return spaced(meta_object(meta)); }
+std::string meta_json(const CacheMeta& meta) {
+  return spaced(meta_object(meta));
+}
 
-std::string cache_key(const CacheMeta& meta) { return sha256_hex(compact(Json(meta_object(meta)))).substr(0, 20); }
+std::string cache_key(const CacheMeta& meta) {
+  return sha256_hex(compact(Json(meta_object(meta)))).substr(0, 20);
+}
 
 std::string cache_folder(const CacheMeta& meta) {
   return fmt::format("v2/{}/tp{}-rank{}", cache_key(meta), meta.world, meta.rank);
@@ -54,8 +61,8 @@ CacheMeta parse_meta(std::string_view text, const std::string& path) {
   CacheMeta meta;
   try {
     meta.ckpt_id = object.at("ckpt_id").get<std::string>();
-    meta.world = object.at("world").get<std::uint64_t>();
-    meta.rank = object.at("rank").get<std::uint64_t>();
+    meta.world = whole_number(object.at("world"));
+    meta.rank = whole_number(object.at("rank"));
     meta.zero_mode = parse_zero_mode(object.at("zero_mode").get<std::string>());
     meta.split = object.at("fp4_split") == "w4q";
   } catch (const std::exception&) {
