@@ -4,7 +4,9 @@
 #include "base/size.h"
 #include "common/build_flags.h"
 #include "common/flag_values.h"
+#include "common/geometry_flags.h"
 #include "pipeline/from_planescache.h"
+#include "plan/describe.h"
 
 using namespace planesmith;
 
@@ -21,7 +23,10 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
   if (flags.layers) request.layers = parse_number_list(*flags.layers, "--layers");
   const FromCacheReport report = packs_from_planescache(context, request, choose_kernels(flags.isa));
   if (flags.json) {
+    Json written = Json::array();
+    for (const Plan::Written& packs : report.written) written.push_back(to_json(packs));
     print_result(pretty({{"ckpt_id", report.ckpt_id},
+                         {"written", written},
                          {"outputs", report.outputs},
                          {"layers_converted", report.converted},
                          {"layers_finished", report.finished},
@@ -29,21 +34,29 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
                          {"bytes_to_write", report.to_write},
                          {"bytes_shared", report.shared},
                          {"bytes_copied", report.copied},
+                         {"without_manifest", report.without_manifest},
                          {"complete", report.complete}}));
     return 0;
   }
   std::string text = fmt::format("identity  {}\n", printable(report.ckpt_id));
   for (const std::string& path : report.outputs) text += fmt::format("output    {}\n", printable(path));
   if (flags.dry_run) {
+    for (const Plan::Written& packs : report.written) text += fmt::format("written   {}\n", describe(packs));
     text += fmt::format("to write  {}, less what can be shared\n", exact_size(report.to_write));
   } else {
     text += fmt::format("layers    {} assembled, {} already there, {} left to another run (summed over packs)\n",
                         report.converted, report.finished, report.elsewhere);
+    const bool vouched = report.without_manifest.empty();
+    const char* const unvouched = ", read for their digests; without a manifest of the cache nothing tells whether they are right";
     text += fmt::format("shared    {}{}\n", exact_size(report.shared),
                         report.shared == 0 ? ""
+                        : !vouched         ? unvouched
                         : flags.recheck    ? ", read and checked"
                                            : ", digests inherited from the cache's manifest unread (--recheck reads)");
-    text += fmt::format("copied    {}, verified against the cache's manifest\n", exact_size(report.copied));
+    text += fmt::format("copied    {}{}\n", exact_size(report.copied),
+                        report.copied == 0 ? ""
+                        : vouched          ? ", verified against the cache's manifest"
+                                           : unvouched);
     text += report.complete ? "complete  all layers are there, manifests are written\n" : "complete  no: layers are missing\n";
   }
   print_result(text);
@@ -57,6 +70,7 @@ int main(int argc, char** argv) {
   CommonFlags common;
   BuildFlags flags;
   FromCacheRequest cache;
+  GeometryFlags geometry;
   std::string tiers = "base,delta,fp4", reflink = "auto";
   CLI::Option* const checkpoint =
       app.add_option("CHECKPOINT", flags.checkpoint, "Folder with config.json and safetensors shards");
@@ -70,12 +84,15 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
   add_build_flags(app, flags);
-  from->excludes(app.get_option("--served-path"));  // the identity is the cache's
+  for (CLI::Option* option : add_geometry_flags(app, geometry)) option->needs(from);
+  // The identity is the cache's, and nothing is converted.
+  for (const char* option : {"--served-path", "--recompute", "--backend", "--gpus"}) from->excludes(app.get_option(option));
   add_common_flags(app, common);
   return run_program(app, argc, argv, common, [&](Context& context) {
     cache.tiers = parse_tiers(tiers);
     if (*from) {
       cache.reflink = parse_reflink(reflink);
+      cache.model = told_model(context.os, geometry);
       return from_planescache(context, flags, cache);
     }
     if (flags.checkpoint.empty())

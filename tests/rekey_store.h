@@ -103,7 +103,7 @@ inline BootVerdict ask(const std::string& dir, const std::string& ckpt_id) {
   boot.world = kWorld;
   boot.ranks = {0, 1};
   boot.fp4 = format::Fp4Tier::none;
-  boot.tiers.assign(std::begin(kTiers), std::end(kTiers));
+  boot.tiers.emplace(std::begin(kTiers), std::end(kTiers));
   const KnownModel model{kGeometry, {1, 2}, "test"};
   return probe(posix(), scan_store(posix(), dir + "/cache", dir + "/store"), boot, model);
 }

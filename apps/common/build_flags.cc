@@ -31,7 +31,7 @@ std::string report_text(const BuildReport& report, const Plan& plan, const Ident
 void add_build_flags(CLI::App& app, BuildFlags& flags) {
   add_identity_flags(app, flags.identity);
   app.add_option("--world", flags.world, "Tensor-parallel ranks the model is cut into")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{4096}))
+      ->check(CLI::Range(std::uint64_t{1}, kMostRanks))
       ->capture_default_str();
   app.add_option("--rank", flags.rank, "Rank to build for, or all of them in one pass")->capture_default_str();
   app.add_option("--zero-mode", flags.zero_mode, "Signs of zeros in requantized families: auto, sign, alt")

@@ -10,6 +10,9 @@
 
 namespace planesmith {
 
+// What --world accepts.
+inline constexpr std::uint64_t kMostRanks = 4096;
+
 // "all": none; a number: that rank; anything else is a usage Error.
 std::optional<std::uint64_t> parse_rank(const std::string& text);
 

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "base/parallel.h"
+#include "base/size.h"
 #include "base/version.h"
 #include "common/document.h"
 #include "common/progress_line.h"
@@ -37,6 +38,16 @@ void complain(const char* program, const std::string& what) {
   fmt::print(stderr, "{}: {}\n", program, what);
 }
 
+// What could not be taken in, in words.
+std::string unknown_argument(const CLI::App& app, const std::string& argument) {
+  std::string commands;
+  for (const CLI::App* command : app.get_subcommands({})) commands += (commands.empty() ? "" : ", ") + command->get_name();
+  if (!commands.empty() && app.get_subcommands().empty() && !argument.starts_with('-'))
+    return fmt::format("'{}' is no subcommand; there are: {}", printable(argument), commands);
+  return fmt::format("'{}' is no {} of this program; see --help", printable(argument),
+                     argument.starts_with('-') ? "flag" : "argument");
+}
+
 }  // namespace
 
 void add_common_flags(CLI::App& app, CommonFlags& flags) {
@@ -53,12 +64,18 @@ void add_common_flags(CLI::App& app, CommonFlags& flags) {
 
 int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags, const std::function<int(Context&)>& body) {
   const std::string program = app.get_name();
-  app.set_version_flag("--version", [] { return version_text(); }, "Print the versions of this program and its libraries");
+  app.set_version_flag("--version", [&] { return fmt::format("{} ({})\n{}", program, version(), libraries()); },
+                       "Print the versions of this program and its libraries");
   add_generate_flag(app);
   app.get_formatter()->column_width(36);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    // What is not known comes before what is missing: it is the likelier slip.
+    if (const std::vector<std::string> unknown = app.remaining(true); error.get_exit_code() != 0 && !unknown.empty()) {
+      complain(program.c_str(), unknown_argument(app, unknown.front()));
+      return static_cast<int>(ErrorCode::usage);
+    }
     return app.exit(error) == 0 ? 0 : static_cast<int>(ErrorCode::usage);
   }
   install_signal_handlers();
@@ -68,6 +85,7 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags, const 
                     .stop = &stop,
                     .threads = flags.threads == 0 ? hardware_threads() : flags.threads,
                     .memory = parse_size(flags.memory, "--memory")};
+    if (flags.memory != CommonFlags{}.memory) progress.say("memory cap: " + exact_size(context.memory));
     const int status = body(context);
     progress.end();
     return status;

@@ -3,8 +3,8 @@
 
 #include "checkpoint/identity.h"
 #include "common/flag_values.h"
+#include "common/geometry_flags.h"
 #include "verify/commands.h"
-#include "verify/known_model.h"
 #include "verify/probe.h"
 #include "verify/report.h"
 #include "verify/sample.h"
@@ -13,7 +13,8 @@ namespace planesmith {
 namespace {
 
 struct CheckOptions {
-  std::string planescache, store, checkpoint, config, profile, rank = "all";
+  std::string planescache, store, checkpoint, rank = "all";
+  GeometryFlags geometry;
   IdentityOptions identity;
   std::optional<std::string> zero_mode, fp4, tiers;
   std::optional<std::uint64_t> world, sample, seed;
@@ -34,16 +35,14 @@ void declare(CLI::App& app, CheckOptions& options) {
       ->needs(served);
   CLI::Option* checkpoint = app.add_option("--checkpoint", options.checkpoint, "Folder of the checkpoint");
   app.add_option("--world", options.world, "Tensor-parallel world (default: the one found there)")
-      ->check(CLI::Range(1, 1 << 16));
+      ->check(CLI::Range(std::uint64_t{1}, kMostRanks));
   app.add_option("--rank", options.rank, "One rank, or all")->capture_default_str();
   app.add_option("--zero-mode", options.zero_mode, "auto, sign or alt (default: the one found there)");
   app.add_option("--fp4", options.fp4,
                  "FP4 planes asked for: none, nibble or quintal (default: those found there)");
   app.add_option("--tiers", options.tiers,
                  "Packs asked for, of base,delta,fp4,fp4q (default: those found there)");
-  app.add_option("--config", options.config,
-                 "config.json (or its folder), for the geometry where no manifest has it");
-  app.add_option("--profile", options.profile, "Name or file of a model profile, for the same");
+  add_geometry_flags(app, options.geometry);
   CLI::Option* sample =
       app.add_option("--sample", options.sample,
                      "Also convert this many experts again and compare the bytes (default: none)")
@@ -55,14 +54,6 @@ void declare(CLI::App& app, CheckOptions& options) {
   app.add_flag("--print-env", options.print_env,
                "Where it would boot, print only the export lines to serve with")
       ->excludes(json);
-}
-
-std::optional<KnownModel> find_model(Context& context, const CheckOptions& options, const Store& store,
-                                     const Boot& boot) {
-  if (std::optional<KnownModel> model = model_in(store, boot)) return model;
-  if (!options.config.empty()) return model_of_config(context.os, options.config);
-  if (!options.profile.empty()) return model_of_profile(find_profile(context.os, options.profile));
-  return std::nullopt;
 }
 
 BootRequest request_of(Context& context, const CheckOptions& options) {
@@ -101,7 +92,8 @@ int run(Context& context, const CheckOptions& options) {
   BootVerdict verdict;
   std::optional<SampleReport> sample;
   if (options.checkpoint.empty()) {
-    verdict = probe(context.os, store, boot, find_model(context, options, store, boot));
+    std::optional<KnownModel> model = model_in(store, boot.ckpt_id);
+    verdict = probe(context.os, store, boot, model ? model : told_model(context.os, options.geometry));
   } else {
     const Checkpoint checkpoint = Checkpoint::open(context, options.checkpoint);
     const Model model = find_experts(checkpoint);

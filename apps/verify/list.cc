@@ -1,20 +1,23 @@
 // verify-ckpt-id list: what is there.
 #include "base/file.h"
+#include "common/geometry_flags.h"
 #include "verify/commands.h"
 #include "verify/report.h"
-#include "verify/store.h"
+#include "sink/store.h"
 
 namespace planesmith {
 namespace {
 
 struct ListOptions {
   std::string planescache, store;
+  GeometryFlags geometry;
   bool json = false;
 };
 
 void declare(CLI::App& app, ListOptions& options) {
   app.add_option("--planescache", options.planescache, "Root of a planes cache");
   app.add_option("--store", options.store, "Folder of packs");
+  add_geometry_flags(app, options.geometry);
   app.add_flag("--json", options.json, "Print one JSON document");
 }
 
@@ -23,7 +26,8 @@ int run(Context& context, const ListOptions& options) {
     throw Error(ErrorCode::usage, "", "give --planescache, --store or both");
   for (const std::string& folder : {options.planescache, options.store})
     if (!folder.empty()) status(context.os, folder);  // a slip of the pen is not an empty store
-  const Store store = scan_store(context.os, options.planescache, options.store);
+  Store store = scan_store(context.os, options.planescache, options.store);
+  if (const std::optional<KnownModel> model = told_model(context.os, options.geometry)) tell_model(store, *model);
   print_result(options.json ? pretty(to_json(store)) : to_text(store));
   return 0;
 }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "manifest/foreign.h"
 #include "manifest/make_manifest.h"
+#include "manifest/tree.h"
 #include "verify/commands.h"
 #include "verify/verify_files.h"
 
@@ -40,8 +41,15 @@ int run_manifest(Context& context, const ManifestOptions& options) {
     context.progress.say(
         fmt::format("the files are not below the manifest's folder: verify them with --root {}",
                     shell_quoted(made.root)));
-  std::uint64_t bytes = 0;
-  for (const FileEntry& file : made.manifest.files) bytes += file.size;
+  std::uint64_t bytes = 0, out = 0;
+  for (const FileEntry& file : made.manifest.files) {
+    bytes += file.size;
+    out += file.link_target && !has_target(made.manifest, file) ? 1 : 0;
+  }
+  if (out != 0)
+    context.progress.say(fmt::format("{} links lead to what is not in the manifest: they are recorded as links, without it (a "
+                                     "copy made with cp -rlL has the files themselves)",
+                                     out));
   print_result(fmt::format("{}: {} files, {}\n", printable(options.out), made.manifest.files.size(),
                            exact_size(bytes)));
   return 0;

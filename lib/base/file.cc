@@ -177,7 +177,12 @@ bool LockFile::try_take(Os& os, const std::string& path, std::vector<LockFile>& 
 }
 
 LockFile::~LockFile() {
-  if (file_.fd() >= 0) os_->unlink(file_.path().c_str());
+  if (file_.fd() < 0) return;
+  // Where the folder was renamed meanwhile, a file of that name is somebody else's.
+  struct stat ours {}, named {};
+  if (os_->fstat(file_.fd(), &ours) == 0 && os_->stat(file_.path().c_str(), &named) == 0 && named.st_ino == ours.st_ino &&
+      named.st_dev == ours.st_dev)
+    os_->unlink(file_.path().c_str());
 }
 
 bool exists(Os& os, const std::string& path) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -48,6 +49,18 @@ TreeItem look_at(Os& os, const std::string& root, const std::string& path) {
     return item;
   }
   return item_at(os, root, path);
+}
+
+bool has_target(const Manifest& manifest, const FileEntry& link) {
+  namespace fs = std::filesystem;
+  const std::string to = (fs::path(link.path).parent_path() / *link.link_target).lexically_normal();
+  const auto from = [&](const std::string& path) {
+    return std::lower_bound(manifest.files.begin(), manifest.files.end(), path,
+                            [](const FileEntry& file, const std::string& bound) { return file.path < bound; });
+  };
+  const auto file = from(to), inside = from(to + "/");
+  return (file != manifest.files.end() && file->path == to) ||
+         (inside != manifest.files.end() && inside->path.starts_with(to + "/"));
 }
 
 std::vector<TreeItem> walk(const Context& context, const std::string& root, const std::string& start) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/context.h"
+#include "manifest/manifest.h"
 
 namespace planesmith {
 
@@ -18,6 +19,9 @@ struct TreeItem {
 
 // One path below the root. A link in place of a folder on the way to it is not followed: behind_link.
 TreeItem look_at(Os& os, const std::string& root, const std::string& path);
+
+// Whether what a link leads to, by what it says, is in the manifest, too. Nothing is looked at.
+bool has_target(const Manifest& manifest, const FileEntry& link);
 
 // Files, links and others (never folders) at or below `start`, "." for the root itself; sorted by path. What
 // the Hugging Face tools note for themselves in .cache/huggingface of the root is left out.

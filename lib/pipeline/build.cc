@@ -6,6 +6,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
 
 #include "base/error.h"
@@ -92,6 +93,14 @@ bool inside(const std::string& path, const std::string& folder) {
   return path == folder || (path.starts_with(folder) && (folder == "/" || path[folder.size()] == '/'));
 }
 
+// Folders that belong to the checkpoint: its own, and where links of a Hugging Face cache lead, the repository's.
+std::set<std::string> checkpoint_folders(const Checkpoint& checkpoint) {
+  std::set<std::string> folders = {real_path(checkpoint.folder())};
+  for (const Shard& shard : checkpoint.shards())
+    if (const std::string blobs = parent_of(real_path(shard.path)); name_of(blobs) == "blobs") folders.insert(parent_of(blobs));
+  return folders;
+}
+
 // Jobs for the layers that are not finished; asks the sinks, in parallel since --recheck reads everything.
 std::vector<std::unique_ptr<LayerJob>> unfinished(const Context& context, const Plan& plan,
                                                   const std::vector<std::unique_ptr<Sink>>& sinks) {
@@ -128,13 +137,15 @@ Workforce plan_workforce(const Context& context, const Checkpoint& checkpoint, c
 }
 
 void check_targets(const Context& context, const Checkpoint& checkpoint, const Plan& plan, const BuildTarget& target) {
-  const std::string source = real_path(checkpoint.folder());
+  const std::set<std::string> sources = checkpoint_folders(checkpoint);
   std::map<dev_t, std::pair<std::string, std::uint64_t>> needed;  // by file system
   const std::vector<std::unique_ptr<Sink>> sinks = make_sinks(context, plan, target);
   for (const std::unique_ptr<Sink>& sink : sinks) {
     const std::string folder = writable_base(context, parent_of(sink->describe()));
-    if (inside(real_path(folder), source))
-      throw Error(ErrorCode::usage, sink->describe(), "lies inside the checkpoint; choose a folder outside");
+    for (const std::string& source : sources)
+      if (inside(real_path(folder), source))
+        throw Error(ErrorCode::usage, sink->describe(),
+                    fmt::format("lies inside the checkpoint ({}); choose a folder outside", source));
     auto& [path, bytes] = needed[status(context.os, folder).st_dev];
     path = folder;
     bytes += sink->space_needed(plan.layers);

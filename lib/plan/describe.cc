@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/size.h"
-#include "plan/plan.h"
+#include "plan/describe.h"
 
 namespace planesmith {
 namespace {
@@ -16,20 +16,36 @@ std::vector<std::uint64_t> sorted_indices(const Plan& plan) {
   return out;
 }
 
-// {0, 1, 2, 7} -> "0-2,7"
-std::string ranges(const std::vector<std::uint64_t>& sorted) {
-  std::string out;
-  for (std::size_t i = 0; i < sorted.size();) {
-    std::size_t j = i;
-    while (j + 1 < sorted.size() && sorted[j + 1] == sorted[j] + 1) ++j;
-    if (!out.empty()) out += ',';
-    out += i == j ? fmt::format("{}", sorted[i]) : fmt::format("{}-{}", sorted[i], sorted[j]);
-    i = j + 1;
-  }
-  return out;
+}  // namespace
+
+Plan::Written written_packs(const format::PackSpec& spec, std::uint64_t ranks, std::uint64_t layers) {
+  return {fmt::format("{} pack", name(spec.tier)), std::string(purpose(spec.tier)), 4 * ranks, ranks * spec.file_bytes(),
+          ranks * layers * spec.experts * spec.stride};
 }
 
-}  // namespace
+std::string number_list(const std::vector<std::uint64_t>& sorted, std::string_view separator) {
+  std::string text;
+  for (std::size_t i = 0, j = 0; i < sorted.size(); i = j) {
+    for (j = i + 1; j < sorted.size() && sorted[j] == sorted[j - 1] + 1;) ++j;
+    text += fmt::format("{}{}", text.empty() ? "" : separator, sorted[i]);
+    if (j - i > 1) text += fmt::format("-{}", sorted[j - 1]);
+  }
+  return text;
+}
+
+std::string describe(const Plan::Written& written) {
+  std::string out = fmt::format("{}: {} files, {}", written.what, written.files, exact_size(written.allocated));
+  if (written.apparent != written.allocated) out += fmt::format(", {} with holes", short_size(written.apparent));
+  return out + "; " + written.purpose;
+}
+
+Json to_json(const Plan::Written& written) {
+  return {{"what", written.what},
+          {"files", written.files},
+          {"bytes", written.allocated},
+          {"apparent_bytes", written.apparent},
+          {"purpose", written.purpose}};
+}
 
 std::string describe(const Plan& plan, const Model& model, std::uint64_t peak_memory) {
   const format::Geometry& g = plan.geometry;
@@ -38,15 +54,11 @@ std::string describe(const Plan& plan, const Model& model, std::uint64_t peak_me
       "converted    {} layers ({}), {} expert weight tensors, {} read\n"
       "ranks        {} of world {}, w13 {} x {}, w2 {} x {} each\n",
       name(model.family), g.layers, g.experts, g.hidden, g.intermediate, model.layers.size(), plan.layers.size(),
-      ranges(sorted_indices(plan)), plan.layers.size() * g.experts * kProjections, exact_size(plan.read),
+      number_list(sorted_indices(plan), ","), plan.layers.size() * g.experts * kProjections, exact_size(plan.read),
       fmt::join(plan.ranks, ","), plan.shape.world, plan.shape.n13, plan.shape.k13, plan.shape.n2, plan.shape.k2);
   for (const auto& [kind, left] : model.left_alone)
     out += fmt::format("left alone   {}: {} tensors, {}\n", kind, left.tensors, short_size(left.bytes));
-  for (const Plan::Written& w : plan.written) {
-    out += fmt::format("written      {}: {} files, {}", w.what, w.files, exact_size(w.allocated));
-    if (w.apparent != w.allocated) out += fmt::format(", {} with holes", short_size(w.apparent));
-    out += fmt::format("; {}\n", w.purpose);
-  }
+  for (const Plan::Written& written : plan.written) out += fmt::format("written      {}\n", describe(written));
   out += fmt::format("in total     {} written\npeak memory  {}\n", exact_size(plan.allocated()), short_size(peak_memory));
   return out;
 }
@@ -55,8 +67,7 @@ Json plan_json(const Plan& plan, const Model& model, std::uint64_t peak_memory) 
   const format::Geometry& g = plan.geometry;
   Json left = Json::object(), written = Json::array();
   for (const auto& [kind, l] : model.left_alone) left[kind] = {{"tensors", l.tensors}, {"bytes", l.bytes}};
-  for (const Plan::Written& w : plan.written)
-    written.push_back({{"what", w.what}, {"files", w.files}, {"bytes", w.allocated}, {"apparent_bytes", w.apparent}});
+  for (const Plan::Written& w : plan.written) written.push_back(to_json(w));
   return {{"family", name(model.family)},
           {"geometry", {{"layers", g.layers}, {"experts", g.experts}, {"hidden", g.hidden}, {"intermediate", g.intermediate}}},
           {"layers", sorted_indices(plan)},

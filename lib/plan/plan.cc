@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "plan/describe.h"
 
 namespace planesmith {
 namespace {
@@ -98,8 +99,7 @@ Plan make_plan(const Model& model, const PlanRequest& request) {
   for (const format::Tier tier : request.tiers) {
     const format::PackSpec spec = format::pack_spec(tier, plan.geometry, plan.shape, "", request.zero_mode);
     for (const Section section : format::slot_sections(tier)) plan.sections[static_cast<std::size_t>(section)] = true;
-    plan.written.push_back({fmt::format("{} pack", name(tier)), std::string(purpose(tier)), 4 * ranks,
-                            ranks * spec.file_bytes(), ranks * layers * experts * spec.stride});
+    plan.written.push_back(written_packs(spec, ranks, layers));
   }
   for (int s = 0; s < format::kSections; ++s)
     if (plan.sections[static_cast<std::size_t>(s)])

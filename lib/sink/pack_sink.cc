@@ -1,6 +1,7 @@
 #include "sink/pack_sink.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -68,9 +69,13 @@ PackSink::PackSink(const Context& context, PackSinkSpec spec, Trust trust)
       records_(context, join(spec_.folder, "." + name_of(stem_)), stem_ + ".pack.manifest.json") {}
 
 File PackSink::engine_lock() const {
-  File file = File::open_write(context_.os, stem_ + ".lock");
-  file.lock();
-  return file;
+  for (;;) {
+    File file = File::open_write(context_.os, stem_ + ".lock");
+    file.lock();
+    // The pack may have been taken away with its lock, and another have come, while this one was waited for.
+    if (const std::string path = file.path(); exists(context_.os, path) && status(context_.os, path).st_ino == file.status().st_ino)
+      return file;
+  }
 }
 
 std::vector<std::uint64_t> PackSink::listed() const {
@@ -169,9 +174,18 @@ std::unique_ptr<LayerOutput> PackSink::open_layer(const SparseLayer& layer, cons
 }
 
 bool PackSink::seal() {
+  std::vector<std::uint64_t> unknown;  // written by another program
   for (const std::uint64_t key : spec_.all_keys) {
     if (!finished(key, Trust::record)) return false;
-    if (!records_.find(key)) records_.put(key, read_back(key));
+    if (!records_.find(key)) unknown.push_back(key);
+  }
+  if (!unknown.empty()) {
+    context_.progress.say(fmt::format("{}: layer keys {} are listed by its sidecar and were not written by this program: "
+                                      "their digests are taken from the bytes that are there",
+                                      pack_path(), fmt::join(unknown, ", ")));
+    context_.progress.begin("read layers of others", unknown.size() * spec_.pack.experts * spec_.pack.slot_bytes);
+    for (const std::uint64_t key : unknown) records_.put(key, read_back(key));
+    context_.progress.end();
   }
   return records_.seal(spec_.all_keys);
 }
@@ -205,6 +219,7 @@ Manifest PackSink::read_back(std::uint64_t key) const {
       pack.read(buffer, offset);
       digests.push_back(Xxh3::of(buffer));
       offset += buffer.size();
+      context_.progress.advance(buffer.size());
     }
   }
   return record_of(key, std::move(digests));

@@ -134,7 +134,7 @@ class PlanesCacheSink : public Sink {
         trust_(trust),
         shape_(format::rank_shape(spec_.geometry, spec_.meta.world)),
         folder_(join(spec_.root, format::cache_folder(spec_.meta))),
-        records_(context, join(folder_, ".planesmith"), join(folder_, "manifest.json")) {}
+        records_(context, join(folder_, kCacheRecords), join(folder_, "manifest.json")) {}
 
   std::string describe() const override { return folder_; }
   std::uint64_t rank() const override { return spec_.meta.rank; }

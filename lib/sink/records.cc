@@ -76,6 +76,7 @@ void Records::forget(std::uint64_t layer) const {
 }
 
 bool Records::try_lock(std::uint64_t layer, std::vector<LockFile>& held) const {
+  const std::vector<LockFile> whole = lock();
   return LockFile::try_take(context_.os, lock_path(layer), held);
 }
 
@@ -110,7 +111,7 @@ bool Records::seal(const std::vector<std::uint64_t>& layers) const {
   // Locks whose holders were killed are taken once more, which removes them.
   for (const std::uint64_t layer : layers) {
     std::vector<LockFile> stale;
-    if (exists(context_.os, lock_path(layer))) try_lock(layer, stale);
+    if (exists(context_.os, lock_path(layer))) LockFile::try_take(context_.os, lock_path(layer), stale);
   }
   return true;
 }

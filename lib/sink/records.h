@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/context.h"
@@ -14,6 +15,9 @@
 #include "manifest/manifest.h"
 
 namespace planesmith {
+
+// In a planes cache's folder: the prefix of its records and locks.
+inline constexpr std::string_view kCacheRecords = ".planesmith";
 
 class Records {
  public:
@@ -27,7 +31,8 @@ class Records {
   // Before a layer is written over: neither record nor manifest may speak of it any more.
   void forget(std::uint64_t layer) const;
 
-  // Locks one layer against other runs; false where one of them holds it.
+  // Locks one layer against other runs; false where one of them holds it. Waits for the lock on the whole first, so that
+  // who holds that can be sure that no layer gets into anybody's hands.
   bool try_lock(std::uint64_t layer, std::vector<LockFile>& held) const;
   // Waits for the lock on the artifact as a whole. Not for use around the calls above, which take it themselves.
   std::vector<LockFile> lock() const;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "verify/probe.h"
 
 namespace planesmith {
@@ -33,30 +34,20 @@ std::string listing(const std::vector<const FoundIdentity*>& identities) {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
-format::Fp4Tier fp4_of(const std::vector<const FoundIdentity*>& identities) {
-  format::Fp4Tier most = format::Fp4Tier::none;
-  bool any = false;
+// Of the caches of these identities; else of a folder that has this identity's name and lost its meta.json;
+// else what builders make by default.
+format::Fp4Tier fp4_of(const std::vector<const FoundIdentity*>& identities, const Store& store,
+                       const Boot& boot) {
+  std::optional<format::Fp4Tier> most;
   for (const FoundIdentity* identity : identities)
-    for (const FoundCache* cache : identity->caches) {
-      most = std::max(most, cache->fp4());
-      any = true;
-    }
-  return any ? most : format::Fp4Tier::nibble;
-}
-
-std::vector<format::Tier> tiers_of(const std::vector<const FoundIdentity*>& identities, const Store& store,
-                                   const Boot& boot) {
-  std::set<format::Tier> tiers;
-  // A pack whose sidecar is lost is one that the engine would empty, not one that is not there.
-  for (const FoundPack& pack : store.packs)
-    if (!pack.sidecar && pack.facts && pack.facts->ckpt_id == boot.ckpt_id && pack.world == boot.world &&
-        pack.facts->zero_mode == boot.zero_mode)
-      tiers.insert(*pack.facts->tier);
-  for (const FoundIdentity* identity : identities)
-    for (const FoundPack* pack : identity->packs) tiers.insert(pack->sidecar->spec.tier);
-  if (!tiers.empty()) return {tiers.begin(), tiers.end()};
-  if (boot.fp4 == format::Fp4Tier::quintal) return {format::Tier::base, format::Tier::fp4q};
-  return {format::Tier::base, format::Tier::delta, format::Tier::fp4};
+    for (const FoundCache* cache : identity->caches)
+      most = std::max(most.value_or(cache->fp4()), cache->fp4());
+  if (most) return *most;
+  for (const FoundCache& cache : store.caches)
+    for (std::uint64_t rank = 0; rank < boot.world; ++rank)
+      if (cache.name == format::cache_folder({boot.ckpt_id, boot.world, rank, boot.zero_mode, true}))
+        return format::Fp4Tier::quintal;
+  return format::Fp4Tier::nibble;
 }
 
 }  // namespace
@@ -94,8 +85,8 @@ Boot complete(const BootRequest& request, const Store& store) {
       shared(from, std::uint64_t{1}, [](const FoundIdentity& one) { return one.world; }));
   boot.zero_mode = request.zero_mode.value_or(
       shared(from, format::ZeroMode::automatic, [](const FoundIdentity& one) { return one.zero_mode; }));
-  boot.fp4 = request.fp4.value_or(fp4_of(from));
-  boot.tiers = request.tiers.value_or(tiers_of(from, store, boot));
+  boot.fp4 = request.fp4.value_or(fp4_of(from, store, boot));
+  boot.tiers = request.tiers;
   if (request.rank && *request.rank >= boot.world)
     throw Error(ErrorCode::usage, "",
                 fmt::format("rank {} is outside the world of {}", *request.rank, boot.world));
@@ -108,14 +99,33 @@ Boot complete(const BootRequest& request, const Store& store) {
   return boot;
 }
 
-std::optional<KnownModel> model_in(const Store& store, const Boot& boot) {
-  for (const FoundCache& cache : store.caches)
-    if (cache.facts && cache.facts->ckpt_id == boot.ckpt_id)
-      return model_of_manifest(*cache.facts, cache.manifest_path());
-  for (const FoundPack& pack : store.packs)
-    if (pack.facts && pack.facts->ckpt_id == boot.ckpt_id)
-      return model_of_manifest(*pack.facts, pack.manifest_path());
-  return std::nullopt;
+std::vector<format::Tier> tiers_there(const Store& store, const Boot& boot,
+                                      const std::optional<KnownModel>& model) {
+  std::set<format::Tier> there, of_that_id;  // of_that_id: of another world or zero mode
+  const auto take = [&](format::Tier tier, const std::string& ckpt_id, std::uint64_t world,
+                        format::ZeroMode mode) {
+    if (ckpt_id != boot.ckpt_id) return;
+    of_that_id.insert(tier);
+    if (world == boot.world && mode == boot.zero_mode) there.insert(tier);
+  };
+  for (const FoundPack& pack : store.packs) {
+    if (pack.sidecar)
+      take(pack.sidecar->spec.tier, pack.sidecar->spec.ckpt_id, pack.world, pack.sidecar->spec.zero_mode);
+    else if (pack.facts)
+      take(*pack.facts->tier, pack.facts->ckpt_id, pack.world, pack.facts->zero_mode);
+    else if (model)
+      for (const format::Tier tier : format::kTiers) {
+        const format::RankShape shape = format::rank_shape(model->geometry, boot.world);
+        const format::PackSpec spec =
+            format::pack_spec(tier, model->geometry, shape, boot.ckpt_id, boot.zero_mode);
+        if (pack.world == boot.world && format::pack_stem(spec, pack.rank, pack.world) == name_of(pack.stem))
+          there.insert(tier);
+      }
+  }
+  if (there.empty()) there = of_that_id;
+  if (!there.empty()) return {there.begin(), there.end()};
+  if (boot.fp4 == format::Fp4Tier::quintal) return {format::Tier::base, format::Tier::fp4q};
+  return {format::Tier::base, format::Tier::delta, format::Tier::fp4};
 }
 
 }  // namespace planesmith

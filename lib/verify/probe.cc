@@ -53,8 +53,7 @@ std::string json_defect(Os& os, const std::string& path, const Json& asked, cons
     return "is unreadable: " + error.reason();
   }
   if (ignored != nullptr && found.is_object()) found.erase(ignored);
-  const std::string text = differences(found, asked);
-  return text.empty() ? "" : "differs in " + text;
+  return differences(found, asked);
 }
 
 Json asked_meta(const format::CacheMeta& meta) {
@@ -215,7 +214,7 @@ class Probe {
       return cache.meta ? std::optional<Json>(asked_meta(*cache.meta)) : std::nullopt;
     });
     if (near.empty()) return "the folder is not there, nor that of any other identity";
-    return "the folder is not there; the nearest one's meta.json differs in " + near;
+    return "the folder is not there; the nearest one's meta.json " + near;
   }
 
   std::string nearest_pack(const format::PackSpec& spec, std::uint64_t rank) const {
@@ -224,7 +223,7 @@ class Probe {
                               pack.world == boot_.world;
       return comparable ? std::optional<Json>(asked_sidecar(pack.sidecar->spec)) : std::nullopt;
     });
-    return near.empty() ? "" : "; the nearest one's sidecar differs in " + near;
+    return near.empty() ? "" : "; the nearest one's sidecar " + near;
   }
 
   // What misses the engine makes anew, and wants to keep.
@@ -269,8 +268,9 @@ BootVerdict probe(Os& os, const Store& store, const Boot& boot, const std::optio
   Probe probe(os, store, boot, model, verdict);
   if (!store.root.empty())
     for (const std::uint64_t rank : boot.ranks) probe.cache(rank);
+  if (!boot.tiers) verdict.boot.tiers = tiers_there(store, boot, model);
   if (!store.folder.empty())
-    for (const format::Tier tier : boot.tiers)
+    for (const format::Tier tier : *verdict.boot.tiers)
       for (const std::uint64_t rank : boot.ranks) probe.pack(tier, rank);
 
   const auto asked_for = [&](const FoundIdentity& identity) {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "verify/known_model.h"
-#include "verify/store.h"
+#include "manifest/known_model.h"
+#include "sink/store.h"
 
 namespace planesmith {
 
@@ -20,7 +20,7 @@ struct Boot {
   std::vector<std::uint64_t> ranks;
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
   format::Fp4Tier fp4 = format::Fp4Tier::nibble;  // of the planes cache
-  std::vector<format::Tier> tiers;                // packs
+  std::optional<std::vector<format::Tier>> tiers;  // packs; none: those that are there
 };
 
 // The same as far as it was said.
@@ -36,6 +36,11 @@ struct BootRequest {
 // make by default where the store has nothing of that identity. Errors: usage where there are several,
 // listing them; difference where no identity was said and there is none.
 Boot complete(const BootRequest& request, const Store& store);
+
+// The tiers of the packs in the store that are of this boot's identity, whole or not; what builders make by default where
+// there is none. A pack that has lost its sidecar is known by its manifest, one that has lost both by its name, for which
+// the model's geometry is needed.
+std::vector<format::Tier> tiers_there(const Store& store, const Boot& boot, const std::optional<KnownModel>& model);
 
 // Reasons are sentences for people; an empty one is a hit.
 struct PartVerdict {
@@ -73,9 +78,6 @@ struct BootVerdict {
   std::vector<std::string> notes;  // worth knowing, no miss
   bool hit() const;
 };
-
-// The model: what a manifest in the store says of the identity that was asked for; none: no such manifest.
-std::optional<KnownModel> model_in(const Store& store, const Boot& boot);
 
 // model: may be absent only where the store has nothing of this identity. Errors (usage): it is absent
 // elsewhere.

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "verify/retire.h"
-#include "verify/store.h"
+#include "sink/store.h"
 
 namespace planesmith {
 

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "verify/retire.h"
-#include "verify/store.h"
+#include "sink/store.h"
 
 namespace planesmith {
 namespace {
@@ -42,7 +42,7 @@ class Item {
  public:
   virtual ~Item() = default;
   virtual RekeyReport::Item paths() const = 0;
-  virtual void check() = 0;                 // Errors: it must not be touched
+  virtual void check() = 0;                 // looks at what is there now; Errors: it must not be touched
   virtual void lock(StoreLocks& locks) = 0;
   virtual void make_new(StoreLocks& locks) = 0;
   virtual void remove_old() = 0;
@@ -72,8 +72,10 @@ class CacheItem : public Item {
     struct stat st {};
     if (os_.lstat(old_.path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode))
       throw Error(old_.path, "is a link to a folder; rekey the folder where it stands");
+    data_.clear();
     for (const std::string& name : list_dir(os_, old_.path)) {
       const std::string path = join(old_.path, name);
+      if (name == std::string(kCacheRecords) + ".lock") continue;  // whether somebody holds it is seen when it is taken
       if (name.starts_with(kCacheRecords))
         throw Error(path, "is of a build that has not finished; let it finish first");
       if (os_.lstat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode))
@@ -144,7 +146,8 @@ class PackItem : public Item {
   RekeyReport::Item paths() const override { return {old_.stem, new_}; }
 
   void check() override {
-    if (old_.unfinished) throw Error(old_.stem + ".pack", "has a build that has not finished; let it finish first");
+    if (exists(os_, join(parent_of(old_.stem), "." + name_of(old_.stem))))
+      throw Error(old_.stem + ".pack", "has a build that has not finished; let it finish first");
     if (!old_.note.empty()) throw Error(old_.stem + ".pack", old_.note + "; verify the pack, or remove the manifest first");
     const bool have_old = exists(os_, old_.stem + ".pack");
     made_ = exists(os_, new_ + ".pack");
@@ -258,6 +261,7 @@ RekeyReport rekey(const Context& context, const RekeyRequest& request) {
   if (request.dry_run) return report;
   StoreLocks locks;
   for (const std::unique_ptr<Item>& item : items) item->lock(locks);
+  for (const std::unique_ptr<Item>& item : items) item->check();  // a build may have ended since
   for (const std::unique_ptr<Item>& item : items) {
     context.check_stop();
     item->make_new(locks);

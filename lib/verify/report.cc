@@ -9,33 +9,23 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "plan/describe.h"
 
 namespace planesmith {
 namespace {
-
-// "0-2, 7"
-std::string ranges(const std::vector<std::uint64_t>& sorted) {
-  std::string text;
-  for (std::size_t i = 0, j = 0; i < sorted.size(); i = j) {
-    for (j = i + 1; j < sorted.size() && sorted[j] == sorted[j - 1] + 1;) ++j;
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", sorted[i]);
-    if (j - i > 1) text += fmt::format("-{}", sorted[j - 1]);
-  }
-  return text;
-}
 
 // Layers that hit in one line, those that miss with their reasons. `miss`: why all of them do, said already.
 void append_layers(std::string& text, const std::vector<LayerVerdict>& layers, bool all_miss) {
   std::vector<std::uint64_t> hits, others;
   for (const LayerVerdict& layer : layers) (layer.hit() ? hits : others).push_back(layer.index);
   if (!hits.empty()) {
-    text += fmt::format("  hit   layers {}", ranges(hits));
+    text += fmt::format("  hit   layers {}", number_list(hits, ", "));
     if (const std::size_t parts = layers.front().parts.size(); parts != 0)
       text += fmt::format(", {} parts each", parts);
     text += '\n';
   }
   if (all_miss) {
-    if (!others.empty()) text += fmt::format("  MISS  layers {}\n", ranges(others));
+    if (!others.empty()) text += fmt::format("  MISS  layers {}\n", number_list(others, ", "));
     return;
   }
   for (const LayerVerdict& layer : layers) {

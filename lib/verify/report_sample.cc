@@ -22,7 +22,7 @@ std::string to_text(const SampleReport& report) {
                         printable(difference.path), difference.offset, difference.layer, difference.expert,
                         difference.rank, difference.section, place_text(difference), difference.found,
                         difference.expected);
-    text += fmt::format("  build it again: {}\n", printable(difference.repair));
+    text += fmt::format("  repair: {}\n", printable(difference.repair));
   }
   text += fmt::format("{} experts ({}) compared with the checkpoint (seed {}), {}\n", report.experts,
                       exact_size(report.bytes), report.seed,

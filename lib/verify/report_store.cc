@@ -26,7 +26,10 @@ std::string to_text(const Store& store) {
   std::string text;
   for (const FoundIdentity& identity : identities(store)) {
     text += fmt::format("{}: {}{}\n", printable(describe(identity)),
-                        is_whole(identity) ? "complete" : "INCOMPLETE", behind(defect(identity)));
+                        !is_whole(identity)   ? "INCOMPLETE"
+                        : is_judged(identity) ? "complete"
+                                              : "complete, as far as can be told without a manifest, --config or --profile",
+                        behind(defect(identity)));
     for (const FoundCache* cache : identity.caches)
       text += fmt::format("  {}: rank {}, {} layers, FP4 {}, {}{}\n", cache->name, cache->meta->rank,
                           cache->layers.size(), format::name(cache->fp4()), exact_size(cache->bytes),
@@ -76,6 +79,7 @@ Json to_json(const Store& store) {
     }
     one = with_defect(std::move(one), defect(identity));
     one["complete"] = is_whole(identity);
+    one["geometry_known"] = is_judged(identity);
     one["bytes"] = bytes;
     out["identities"].push_back(std::move(one));
   }

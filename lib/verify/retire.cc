@@ -23,12 +23,15 @@ void remove_tree(Os& os, const std::string& path) {
   remove_dir_if_empty(os, path);
 }
 
-// Locks of builders: every <prefix>*.lock in the folder.
-void take_builders_locks(Os& os, const std::string& folder, std::string_view prefix, StoreLocks& locks) {
-  for (const std::string& name : list_dir(os, folder))
-    if (name.starts_with(prefix) && name.ends_with(".lock") &&
-        !LockFile::try_take(os, join(folder, name), locks.builders))
+// Locks of builders: the one on the whole, without which no builder gets another, and those that are held already.
+void take_builders_locks(Os& os, const std::string& folder, const std::string& prefix, StoreLocks& locks) {
+  const auto take = [&](const std::string& name) {
+    if (!LockFile::try_take(os, join(folder, name), locks.builders))
       throw Error(join(folder, name), "is locked: a build is running there; let it finish first");
+  };
+  take(prefix + ".lock");
+  for (const std::string& name : list_dir(os, folder))
+    if (name.starts_with(prefix + ".layer") && name.ends_with(".lock")) take(name);
 }
 
 }  // namespace
@@ -39,11 +42,11 @@ void take_lock(File& file) {
 }
 
 void take_locks(Os& os, const FoundCache& cache, StoreLocks& locks) {
-  take_builders_locks(os, cache.path, kCacheRecords, locks);
+  take_builders_locks(os, cache.path, std::string(kCacheRecords), locks);
 }
 
 void take_locks(Os& os, const FoundPack& pack, StoreLocks& locks) {
-  take_builders_locks(os, parent_of(pack.stem), fmt::format(".{}.", name_of(pack.stem)), locks);
+  take_builders_locks(os, parent_of(pack.stem), "." + name_of(pack.stem), locks);
   if (!exists(os, pack.stem + ".lock")) return;  // whoever writes the pack would have made it
   locks.engine.push_back(File::open_write(os, pack.stem + ".lock"));
   take_lock(locks.engine.back());

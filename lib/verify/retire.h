@@ -6,7 +6,7 @@
 
 #include "base/context.h"
 #include "base/file.h"
-#include "verify/store.h"
+#include "sink/store.h"
 
 namespace planesmith {
 

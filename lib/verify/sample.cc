@@ -103,7 +103,7 @@ class Comparison {
   std::string repair(const std::string& program, const std::string& rest, std::uint64_t rank,
                      std::uint64_t layer) const {
     return fmt::format("{} {} {} --ckpt-id {} --world {} --rank {} --zero-mode {} --layers {} --force", program,
-                       shell_quoted(checkpoint_.folder()), rest, shell_quoted(verdict_.boot.ckpt_id), verdict_.boot.world, rank,
+                       shell_quoted(real_path(checkpoint_.folder())), rest, shell_quoted(verdict_.boot.ckpt_id), verdict_.boot.world, rank,
                        format::name(verdict_.boot.zero_mode), layer);
   }
 
@@ -112,7 +112,7 @@ class Comparison {
     for (const CacheVerdict& cache : verdict_.caches) {
       if (!cache.miss.empty()) continue;
       const std::string command =
-          repair("build-planescache", fmt::format("--out {} --fp4 {}", shell_quoted(store_.root), format::name(verdict_.boot.fp4)),
+          repair("build-planescache", fmt::format("--out {} --fp4 {}", shell_quoted(real_path(store_.root)), format::name(verdict_.boot.fp4)),
                  cache.rank, layer.index);
       for (const LayerVerdict& verdict : cache.layers) {
         if (verdict.index != layer.index || !verdict.hit()) continue;
@@ -131,7 +131,7 @@ class Comparison {
       const format::PackSpec spec = format::pack_spec(pack.tier, model_.geometry, shape_, verdict_.boot.ckpt_id,
                                                       verdict_.boot.zero_mode);
       Holder holder{pack.path, repair("build-fp4-packs",
-                                      fmt::format("--out {} --tiers {}", shell_quoted(store_.folder), format::name(pack.tier)),
+                                      fmt::format("--out {} --tiers {}", shell_quoted(real_path(store_.folder)), format::name(pack.tier)),
                                       pack.rank, layer.index),
                     pack.rank, {}, spec.stride, 0, spec.stride - spec.slot_bytes};
       std::uint64_t at = spec.row_offset(layer.key, 0);
@@ -219,6 +219,9 @@ class Comparison {
       if (differs != stored.end()) {
         ContentDifference difference = at(task, holder, row + holder.padding_at + static_cast<std::uint64_t>(differs - stored.begin()));
         difference.section = "padding";
+        const std::uint64_t end = row + holder.padding_at + holder.padding;
+        difference.repair = fmt::format("fallocate --punch-hole --offset {} --length {} {}", difference.offset,
+                                        end - difference.offset, shell_quoted(real_path(holder.path)));
         difference.found = fmt::format("{:#04x}", *differs);
         difference.expected = "0x00";
         add(std::move(difference));

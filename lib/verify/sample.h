@@ -25,7 +25,7 @@ struct ContentDifference {
   std::string tensor;                  // of the checkpoint; empty for padding
   std::uint64_t row = 0, col = 0;      // in that tensor
   std::string found, expected;
-  std::string repair;                  // command line that builds the layer again
+  std::string repair;                  // command line that builds the layer again, or zeroes the padding
 };
 
 struct SampleReport {

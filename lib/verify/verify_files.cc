@@ -28,6 +28,7 @@ struct Candidate {
   bool xxh3 = false, sha256 = false, git_sha1 = false;
   std::size_t blocks = 1;              // units in which it can be found good
   std::vector<std::size_t> bad{};      // blocks
+  std::vector<BlockRange> strays{};    // from bytes that should be zero to the next row
   std::vector<std::string> trouble{};  // other differences, in words
   std::optional<std::string> unreadable{};
 };
@@ -83,11 +84,13 @@ class Verifier {
       if (item.link_target != *entry.link_target)
         differs(Kind::link, entry.path,
                 fmt::format("leads to {}, {} was expected", item.link_target, *entry.link_target));
+      else if (!has_target(manifest_, entry))
+        remark("a link; it is the same, but what it leads to is not in the manifest and was not read", entry.path);
       return;
     }
     if (item.kind == link)
       return differs(Kind::link, entry.path,
-                     fmt::format("is a link to {}, a file was expected", item.link_target));
+                     fmt::format("is a link to {}, a file was expected; links are not followed", item.link_target));
     if (item.kind != file || entry.link_target)
       return differs(Kind::kind, entry.path,
                      fmt::format("is {}, {} was expected",
@@ -230,8 +233,10 @@ class Verifier {
       candidate.trouble.push_back(std::move(what));
       good = false;
     };
-    if (done.nonzero_gap)
+    if (done.nonzero_gap) {
       wrong(fmt::format("byte {} lies outside the rows that are filled and is not zero", *done.nonzero_gap));
+      candidate.strays.push_back(gap_from(entry, *done.nonzero_gap));
+    }
     if (!done.sha256.empty() && done.sha256 != entry.sha256)
       wrong(fmt::format("SHA-256 is {}, {} was expected", done.sha256, entry.sha256));
     if (!done.git_sha1.empty() && done.git_sha1 != entry.git_sha1)
@@ -244,11 +249,19 @@ class Verifier {
       record_.add(entry.path, candidate.status, done.first_block, done.first_block + done.blocks.size());
   }
 
+  // From a byte between the blocks to the next one, or to the end.
+  BlockRange gap_from(const FileEntry& entry, std::uint64_t offset) const {
+    const std::vector<BlockRange> ranges = block_ranges(manifest_, entry);
+    const auto next = std::upper_bound(ranges.begin(), ranges.end(), offset,
+                                       [](std::uint64_t at, const BlockRange& range) { return at < range.offset; });
+    return {offset, (next == ranges.end() ? entry.size : next->offset) - offset};
+  }
+
   void conclude(const Candidate& candidate) {
     const FileEntry& entry = *candidate.entry;
     if (candidate.unreadable) differs(Kind::unreadable, entry.path, *candidate.unreadable);
     if (candidate.bad.empty() && candidate.trouble.empty()) return;
-    Difference difference{Kind::content, entry.path, "", candidate.bad};
+    Difference difference{Kind::content, entry.path, "", candidate.bad, candidate.strays};
     std::sort(difference.blocks.begin(), difference.blocks.end());
     std::vector<std::string> parts = describe_blocks(entry, difference.blocks);
     parts.insert(parts.end(), candidate.trouble.begin(), candidate.trouble.end());

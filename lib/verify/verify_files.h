@@ -26,6 +26,7 @@ struct Difference {
   std::string path;
   std::string what;                   // found and expected, in words
   std::vector<std::size_t> blocks{};  // content: which block digests differ
+  std::vector<BlockRange> strays{};   // content: from bytes between rows that are not zero to the next row
 };
 std::string_view name(Difference::Kind kind);
 

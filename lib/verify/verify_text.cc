@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "manifest/known_model.h"
+#include "plan/describe.h"
+#include "verify/other_identity.h"
 #include "verify/verify_files.h"
 
 namespace planesmith {
@@ -32,36 +34,73 @@ std::string flags_of(const CacheFacts& facts, const std::string& ckpt_id) {
                      facts.rank, format::name(facts.zero_mode));
 }
 
-// Layers that damaged parts belong to; all where meta.json itself is damaged.
-std::set<std::uint64_t> damaged_layers(const Manifest& manifest, const Verification& result) {
+// Indices of the layers that damaged data belong to; all of them where it cannot be told.
+std::vector<std::uint64_t> damaged_layers(const Manifest& manifest, const Verification& result) {
+  const CacheFacts& facts = *manifest.facts;
+  const std::vector<std::uint64_t> all = model_of_manifest(facts, "").layers;
   std::set<std::uint64_t> layers;
   for (const Difference& difference : result.differences) {
-    if (!is_damage(difference) || !difference.path.starts_with("layer")) continue;
-    std::uint64_t layer = 0;
-    const char* const begin = difference.path.data() + 5;
-    if (std::from_chars(begin, difference.path.data() + difference.path.size(), layer).ptr != begin)
-      layers.insert(layer);
+    if (!is_damage(difference)) continue;
+    if (manifest.kind == ManifestKind::planescache) {
+      for (const std::uint64_t layer : all)
+        if (difference.path.starts_with(fmt::format("layer{}.", layer))) layers.insert(layer);
+      continue;
+    }
+    if (!difference.path.ends_with(".pack")) continue;
+    const std::size_t per_layer = facts.geometry.experts * format::slot_sections(*facts.tier).size();
+    for (const std::size_t block : difference.blocks) layers.insert(all.at(block / per_layer));
+    if (difference.kind != Kind::content) layers.insert(all.begin(), all.end());
   }
-  if (layers.empty()) layers.insert(manifest.facts->layers.begin(), manifest.facts->layers.end());
-  return layers;
+  return {layers.begin(), layers.end()};
 }
 
+// Empty: no layer is damaged.
 std::string rebuild_command(const Manifest& manifest, const Verification& result,
                             const VerifyOptions& options) {
+  const std::vector<std::uint64_t> layers = damaged_layers(manifest, result);
+  if (layers.empty()) return "";
   const CacheFacts& facts = *manifest.facts;
   const std::string id = result.found_identity.empty() ? facts.ckpt_id : result.found_identity;
-  if (manifest.kind == ManifestKind::pack)
-    return fmt::format("build-fp4-packs CHECKPOINT --out {} --tiers {} {} --force",
-                       shell_quoted(options.root), format::name(*facts.tier), flags_of(facts, id));
-  // <root>/v2/<key>/tp<W>-rank<r>
-  const format::CacheMeta meta{id, facts.world, facts.rank, facts.zero_mode,
-                               facts.fp4 == format::Fp4Tier::quintal};
-  const std::string folder = format::cache_folder(meta), real = real_path(options.root);
-  const std::string root =
-      real.ends_with("/" + folder) ? real.substr(0, real.size() - folder.size() - 1) : "ROOT";
-  return fmt::format("build-planescache CHECKPOINT --out {} --fp4 {} {} --layers {} --force",
-                     shell_quoted(root), format::name(*facts.fp4), flags_of(facts, id),
-                     fmt::join(damaged_layers(manifest, result), ","));
+  const std::string real = real_path(options.root);
+  std::string program;
+  if (manifest.kind == ManifestKind::pack) {
+    program = fmt::format("build-fp4-packs CHECKPOINT --out {} --tiers {}", shell_quoted(real),
+                          format::name(*facts.tier));
+  } else {
+    // <root>/v2/<key>/tp<W>-rank<r>
+    const std::string folder = format::cache_folder(
+        {id, facts.world, facts.rank, facts.zero_mode, facts.fp4 == format::Fp4Tier::quintal});
+    const std::string root =
+        real.ends_with("/" + folder) ? real.substr(0, real.size() - folder.size() - 1) : "ROOT";
+    program = fmt::format("build-planescache CHECKPOINT --out {} --fp4 {}", shell_quoted(root),
+                          format::name(*facts.fp4));
+  }
+  return fmt::format("{} {} --layers {} --force", program, flags_of(facts, id), number_list(layers, ","));
+}
+
+// Commands for what needs no checkpoint: meta.json or sidecar, which follow from the manifest, and bytes that
+// must be zero.
+std::vector<std::string> small_repairs(const Manifest& manifest, const Verification& result,
+                                       const VerifyOptions& options) {
+  std::vector<std::string> out;
+  const std::string root = real_path(options.root);
+  const Manifest local =
+      result.found_identity.empty() ? manifest : under_identity(manifest, result.found_identity);
+  for (const Difference& difference : result.differences) {
+    const std::string path = shell_quoted(join(root, difference.path));
+    for (const DerivedFile& derived : derived_files(local))
+      if (derived.path == difference.path && is_damage(difference))
+        out.push_back(fmt::format("write it again: printf %s {} > {}", shell_quoted(derived.content), path));
+    for (const BlockRange& stray : difference.strays)
+      out.push_back(fmt::format("make a hole of it: fallocate --punch-hole --offset {} --length {} {}",
+                                stray.offset, stray.size, path));
+  }
+  return out;
+}
+
+// Whether a folder belongs to a snapshot of a Hugging Face cache, whose files are links into blobs/.
+bool in_snapshot(const std::string& folder) {
+  return real_path(folder).find("/snapshots/") != std::string::npos;
 }
 
 }  // namespace
@@ -77,15 +116,24 @@ std::vector<std::string> advice(const Manifest& manifest, const Verification& re
     out.push_back(fmt::format(
         "nothing of it is in {}: name the folder that the manifest's paths start from with --root",
         options.root));
-  else if (damaged && manifest.facts)
-    out.push_back("copy or download what differs again, or build it again: " +
-                  rebuild_command(manifest, result, options));
-  else if (damaged)
+  else if (damaged && manifest.facts) {
+    // Without their meta.json or sidecar data are of no identity: that comes first.
+    out = small_repairs(manifest, result, options);
+    if (const std::string command = rebuild_command(manifest, result, options); !command.empty())
+      out.push_back("copy or download what differs again, or build it again: " + command);
+  } else if (damaged)
     out.push_back("copy or download what differs again, then verify again");
   if (has(result, {Kind::unreadable}))
     out.push_back("what cannot be read may be on a failing disk: look at the kernel's log");
   if (has(result, {Kind::link}))
-    out.push_back("links are never followed: verify the folder that holds the files themselves");
+    out.push_back(
+        in_snapshot(options.root)
+            ? fmt::format(
+                  "these are links into a Hugging Face cache: make files of them, which as hard links take "
+                  "no space, by cp -rlL {} DIR, and verify with --root DIR",
+                  shell_quoted(real_path(options.root)))
+            : "links are never followed: verify the folder that holds the files themselves, or a copy made "
+              "with cp -rL");
   if (has(result, {Kind::extra})) out.push_back("take away what is extra, or accept it with --allow-extra");
   if (has(result, {Kind::listing})) out.push_back("upload what differs in the repository again");
   if (has(result, {Kind::identity}))

@@ -115,4 +115,22 @@ listing >"$WORK/after"
 same "$WORK/before" "$WORK/after"
 if [ "$(id -u)" != 0 ]; then grep -q 'MISS  the pack is not writable' "$WORK/out" || fail "read-only packs were accepted"; fi
 chmod -R u+w "$WORK/t"
+
+# --- nor can anything be written where the file system forbids it ---
+if [ "$(id -u)" = 0 ] && mount --bind "$WORK/t" "$WORK/t" 2>/dev/null; then
+  trap 'umount "$WORK/t" 2>/dev/null; rm -rf "$WORK"' EXIT
+  mount -o remount,ro,bind "$WORK/t"
+  listing >"$WORK/before"
+  expect 3 with
+  [ "$(grep -c 'MISS  the pack is not writable' "$WORK/out")" = 3 ] || fail "packs on a read-only file system: $(cat "$WORK/out")"
+  prints '^  hit   layers 1-2, 6 parts each$'  # the engine only reads these
+  (cd "$WORK/t" && find . -type f -print0 | xargs -0 sha256sum) >"$WORK/sums"
+  expect 0 verify-ckpt-id verify "$WORK/sums" --root "$WORK/t"
+  expect 0 verify-ckpt-id list --planescache "$WORK/t/planescache" --store "$WORK/t/store"
+  listing >"$WORK/after"
+  same "$WORK/before" "$WORK/after"
+  umount "$WORK/t"
+else
+  echo "note: nothing can be mounted here, no test of a read-only file system"
+fi
 finish

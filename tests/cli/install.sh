@@ -6,7 +6,7 @@ expect 0 cmake --install "$build" --prefix "$WORK/usr"
 PATH=$WORK/usr/bin:$PATH
 for program in build-planescache build-fp4-packs verify-ckpt-id pack-chunks repack-experts; do
   expect 0 "$WORK/usr/bin/$program" --version
-  prints '^planesmith [0-9.]+$'; prints '^zstd '
+  prints "^$program \(planesmith [0-9.]+\)$"; prints '^zstd '
   for file in share/man/man1/$program.1 share/bash-completion/completions/$program share/zsh/site-functions/_$program; do
     [ -s "$WORK/usr/$file" ] || fail "$file is not installed"
   done

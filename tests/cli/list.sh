@@ -6,10 +6,21 @@ FOLDER=$(echo "$WORK"/t/planescache/v2/*/tp1-rank0)
 list() { verify-ckpt-id list --planescache "$WORK/t/planescache" --store "$WORK/t/store" "$@"; }
 
 expect 0 list
-prints "^'golden-ds4-mini' \(world 1, zero mode auto\): complete$"
-prints "^'golden-glm-nvfp4-mini' \(world 1, zero mode auto\): complete$"
+prints "^'golden-ds4-mini' \(world 1, zero mode auto\): complete, as far as can be told without a manifest"
+prints "^'golden-glm-nvfp4-mini' \(world 1, zero mode auto\): complete, as far as can be told without a manifest"
 prints '^  v2/[0-9a-f]{20}/tp1-rank0: rank 0, 2 layers, FP4 nibble, [0-9.]+ KiB \([0-9]+ bytes\)$'
 prints '^  base\.v2\.[0-9a-f]{20}\.rank0of1\.pack: rank 0, 2 layers, .* on disk$'
+
+# The last layer is missing, which only the geometry tells.
+mkdir "$WORK/last"; mv "$FOLDER"/layer2.* "$WORK/last"
+expect 0 list
+prints "^'golden-glm-nvfp4-mini' .*: complete, as far as"
+expect 0 verify-ckpt-id list --planescache "$WORK/t/planescache" --config "$GOLDEN/glm-nvfp4-mini/checkpoint"
+prints "^'golden-glm-nvfp4-mini' .*: INCOMPLETE$"
+prints ' - layer 2 is missing$'
+mv "$WORK"/last/* "$FOLDER"
+expect 0 verify-ckpt-id list --planescache "$WORK/t/planescache" --config "$GOLDEN/glm-nvfp4-mini/checkpoint"
+prints "^'golden-glm-nvfp4-mini' .*: complete$"
 
 rm "$FOLDER/layer1.fp2.bin"
 expect 0 list --json

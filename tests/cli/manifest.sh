@@ -52,6 +52,25 @@ expect 0 verify-ckpt-id manifest tree/sub --out elsewhere/m.json && says "--root
 expect 0 verify-ckpt-id verify elsewhere/m.json --root tree
 expect 0 verify-ckpt-id verify elsewhere/m.json --root tree/sub
 
+# A snapshot of a Hugging Face cache is links: what can be done is said, and works.
+mkdir -p hub/models--a--b/blobs hub/models--a--b/snapshots/0123/sub
+for file in one sub/big; do
+  cp "tree/$file" "hub/models--a--b/blobs/$(sha256sum <"tree/$file" | cut -c1-64)"
+done
+ln -s "../../blobs/$(sha256sum <tree/one | cut -c1-64)" hub/models--a--b/snapshots/0123/one
+ln -s "../../../blobs/$(sha256sum <tree/sub/big | cut -c1-64)" hub/models--a--b/snapshots/0123/sub/big
+(cd tree && sha256sum one sub/big >../FEW)
+expect 3 verify-ckpt-id verify FEW --root hub/models--a--b/snapshots/0123
+prints '^link +one: is a link to ../../blobs/[0-9a-f]{64}, a file was expected; links are not followed$'
+command=$(sed -n 's/^to do: .* by \(cp .*\) DIR, and verify with --root DIR$/\1/p' "$WORK/out")
+eval "$command files" || fail "the printed command: $command"
+expect 0 verify-ckpt-id verify FEW --root files
+[ "$(stat -c %h files/one)" = 2 ] || fail "cp made copies"
+expect 0 verify-ckpt-id manifest hub/models--a--b/snapshots/0123 -o snapshot.json
+says '^2 links lead to what is not in the manifest: they are recorded as links'
+expect 0 verify-ckpt-id verify snapshot.json
+prints '^note: 2 files, the first of them .*/one: a link; it is the same, but what it leads to is not in the manifest'
+
 # Hostile manifests, and things that are none.
 sed 's|"tree/one"|"../one"|' m.json >bad.json
 expect 1 verify-ckpt-id verify bad.json && says "'../one' is not a path below"
@@ -101,6 +120,24 @@ printf '\377' | dd of="$folder/layer1.sc2.bin" bs=1 seek=1 conv=notrunc status=n
 expect 3 verify-ckpt-id verify "$folder/manifest.json" && prints '^content +layer1.sc2.bin: expert 0 ' && prints "build-planescache .* --out $PWD/built .*--ckpt-id 'A B' .*--layers 1 --force"
 printf '\377' | dd of="$pack" bs=1 seek=$(($(stat -c %s "$pack") - 1)) conv=notrunc status=none
 expect 3 verify-ckpt-id verify "$pack.manifest.json" && prints 'is not zero'
+# What is printed repairs, when the checkpoint's folder is filled in: bytes that must be zero, a lost meta.json, lost
+# sidecars, and in each of the two packs one layer.
+repair() { sed -n 's/^to do: .*\(build-.*\|fallocate .*\|printf .*\)$/\1/p' "$WORK/out" | sed "s|CHECKPOINT|$GOLDEN/ds4-mini/checkpoint|" >repair.sh; (cd / && bash "$WORK/repair.sh" >/dev/null) || fail "the printed command: $(cat repair.sh)"; }
+expect 3 verify-ckpt-id verify "$folder/manifest.json"; repair
+expect 3 verify-ckpt-id verify "$pack.manifest.json"; prints '^to do: make a hole of it: fallocate'; repair
+for manifest in "$folder/manifest.json" "$pack.manifest.json"; do expect 0 verify-ckpt-id verify "$manifest"; done
+rm "$folder/meta.json" "${pack%.pack}.json"
+for manifest in "$folder/manifest.json" "$pack.manifest.json"; do
+  expect 3 verify-ckpt-id verify "$manifest"; prints '^to do: write it again: printf'; repair
+  expect 0 verify-ckpt-id verify "$manifest"
+done
+delta=$(echo built/store/delta*.pack)
+for file in "$pack" "$delta"; do
+  printf '\377' | dd of="$file" bs=1 seek=$(($(stat -c %s "$file") / 3 + 5)) conv=notrunc status=none
+  expect 3 verify-ckpt-id verify "$file.manifest.json"; prints "build-fp4-packs .* --out $PWD/built/store .* --layers 1 --force$"; repair
+  expect 0 verify-ckpt-id verify "$file.manifest.json"
+done
+
 # The same model built under another identity holds the same data.
 expect 0 build-planescache "$GOLDEN/ds4-mini/checkpoint" --out other --ckpt-id C -q
 cp "$folder/manifest.json" published.json

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "manifest/tree.h"
 
 using namespace planesmith;
 
@@ -225,4 +226,21 @@ TEST_CASE("what cannot be written as JSON is refused") {
   Manifest manifest = small_tree();
   manifest.files[0].path = std::string("\xff");
   CHECK_THROWS_AS(to_json(manifest), Error);
+}
+
+TEST_CASE("whether what a link leads to is in the manifest") {
+  Manifest manifest;
+  for (const char* path : {"a", "d-x", "d/e/f", "d/l"}) manifest.files.push_back({.path = path});
+  const auto leads_in = [&](const char* path, const char* target) {
+    return has_target(manifest, {.path = path, .link_target = target});
+  };
+  CHECK(leads_in("l", "a"));
+  CHECK(leads_in("d/l", "../a"));
+  CHECK(leads_in("d/l", "e"));
+  CHECK(leads_in("d/l", "./e/../e/f"));
+  CHECK(leads_in("l", "d"));
+  CHECK_FALSE(leads_in("l", "b"));
+  CHECK_FALSE(leads_in("l", "../a"));
+  CHECK_FALSE(leads_in("l", "/a"));
+  CHECK_FALSE(leads_in("d/l", "a"));
 }

@@ -23,8 +23,7 @@ TEST_CASE("a pack with one thing wrong") {
 
   SUBCASE("the sidecar is missing") {
     fs::remove(json);
-    const BootVerdict verdict =
-        served.check({.tiers = {{format::Tier::base, format::Tier::delta, format::Tier::fp4}}});
+    const BootVerdict verdict = served.check();
     CHECK(only_miss(verdict) == "delta: the sidecar is missing");
     CHECK(emptied(verdict) == Misses{"delta"});
     CHECK(has(to_text(verdict),
@@ -32,38 +31,42 @@ TEST_CASE("a pack with one thing wrong") {
   }
   SUBCASE("the sidecar is not JSON") {
     put_file(json, "[");
-    const BootVerdict verdict = served.check({.tiers = {{format::Tier::delta}}});
+    const BootVerdict verdict = served.check();
     CHECK(has(only_miss(verdict), "delta: the sidecar is unreadable: not valid JSON"));
     CHECK(emptied(verdict) == Misses{"delta"});
   }
   SUBCASE("one value of the sidecar") {
     const std::tuple<const char*, const char*, const char*> values[] = {
-        {"\"E\": 3", "\"E\": 4", "E: cache has 4, engine would ask 3"},
+        {"\"E\": 3", "\"E\": 4", "differs in E: cache has 4, engine would ask 3"},
         {"golden-glm", "another",
-         "ckpt_id: cache has \"another-nvfp4-mini\", engine would ask \"golden-glm-nvfp4-mini\""},
-        {"\"n_layers\": 4", "\"n_layers\": 5", "n_layers: cache has 5, engine would ask 4"},
-        {"\"stride\": 36864", "\"stride\": 40960", "stride: cache has 40960, engine would ask 36864"},
+         "differs in ckpt_id: cache has \"another-nvfp4-mini\", engine would ask \"golden-glm-nvfp4-mini\""},
+        {"\"n_layers\": 4", "\"n_layers\": 5", "differs in n_layers: cache has 5, engine would ask 4"},
+        {"\"stride\": 36864", "\"stride\": 40960", "differs in stride: cache has 40960, engine would ask 36864"},
         {"\"slot_bytes\": 36864", "\"slot_bytes\": 36860",
-         "slot_bytes: cache has 36860, engine would ask 36864"},
-        {"\"tag\": \"delta\"", "\"tag\": \"fp4\"", "tag: cache has \"fp4\", engine would ask \"delta\""},
+         "differs in slot_bytes: cache has 36860, engine would ask 36864"},
+        {"\"tag\": \"delta\"", "\"tag\": \"fp4\"", "differs in tag: cache has \"fp4\", engine would ask \"delta\""},
         {"\"zero_mode\": \"auto\"", "\"zero_mode\": \"sign\"",
-         "zero_mode: cache has \"sign\", engine would ask \"auto\""},
-        {"\"version\": 2", "\"version\": 1", "version: cache has 1, engine would ask 2"},
+         "differs in zero_mode: cache has \"sign\", engine would ask \"auto\""},
+        {"\"version\": 2", "\"version\": 1", "differs in version: cache has 1, engine would ask 2"},
         {"a32-v2", "a32-v9",
-         "quantizer_abi: cache has \"tsym4-e8m0-fragmajor-a32-v9\", engine would ask "
+         "differs in quantizer_abi: cache has \"tsym4-e8m0-fragmajor-a32-v9\", engine would ask "
          "\"tsym4-e8m0-fragmajor-a32-v2\""},
-        {"\"tag\"", "\"more\": 0, \"tag\"", "more: is one key more than the engine writes"}};
+        {"\"tag\"", "\"more\": 0, \"tag\"", "has more, one key more than the engine writes"}};
     for (const auto& [what, by, reason] : values) {
       const auto& this_by = by;  // clang 14 captures no structured bindings
       CAPTURE(this_by);
       const std::string before = file_contents(json);
       replace_in(json, what, by);
-      const BootVerdict verdict =
-          served.check({.ckpt_id = "golden-glm-nvfp4-mini", .tiers = {{format::Tier::delta}}});
-      CHECK(only_miss(verdict) == std::string("delta: the sidecar differs in ") + reason);
+      const BootVerdict verdict = served.check();
+      CHECK(only_miss(verdict) == std::string("delta: the sidecar ") + reason);
       CHECK(emptied(verdict) == Misses{"delta"});
       put_file(json, before);
     }
+  }
+  SUBCASE("the sidecar is a folder") {
+    fs::remove(json);
+    fs::create_directory(json);
+    CHECK(has(only_miss(served.check()), "delta: the sidecar is unreadable: is a folder"));
   }
   SUBCASE("the sidecar lists one layer less") {
     replace_in(json, "[0, 1]", "[0]");
@@ -73,7 +76,7 @@ TEST_CASE("a pack with one thing wrong") {
   }
   SUBCASE("the sidecar lists a layer that cannot be") {
     replace_in(json, "[0, 1]", "[0, 1, 9]");
-    CHECK(has(only_miss(served.check({.tiers = {{format::Tier::delta}}})),
+    CHECK(has(only_miss(served.check()),
               "the sidecar is unreadable: lists layer 9 of 4"));
   }
   SUBCASE("the sidecar lists the layer behind the last one") {
@@ -97,6 +100,18 @@ TEST_CASE("a pack with one thing wrong") {
     fs::resize_file(pack, bytes + 4096);
     CHECK(only_miss(served.check()) ==
           fmt::format("delta: the pack is 4096 bytes too long: {} bytes, expected {}", bytes + 4096, bytes));
+  }
+  SUBCASE("the pack is a folder") {
+    fs::remove(pack);
+    fs::create_directory(pack);
+    const BootVerdict verdict = served.check();
+    CHECK(only_miss(verdict) == "delta: the pack is not a regular file");
+  }
+  SUBCASE("pack and sidecar are missing, of a tier that is asked for") {
+    fs::remove(pack);
+    fs::remove(json);
+    CHECK(served.check().hit());  // nothing says that there ever was one
+    CHECK(only_miss(served.check({.tiers = {{format::Tier::delta}}})) == "delta: the pack is not there");
   }
   SUBCASE("the lock is missing, which the engine mends") {
     fs::remove(lock);
@@ -186,6 +201,12 @@ TEST_CASE("files and folders that the engine has to write") {
 
 TEST_CASE("files that the engine has to read") {
   const Served served;
-  Unreadable os(served.folder + "/layer1.sc2.bin");
-  CHECK(only_miss(served.check({}, os)) == "layer 1 sc2: is not readable (Permission denied)");
+  SUBCASE("a part") {
+    Unreadable os(served.folder + "/layer1.sc2.bin");
+    CHECK(only_miss(served.check({}, os)) == "layer 1 sc2: is not readable (Permission denied)");
+  }
+  SUBCASE("a pack") {
+    Unreadable os(served.stem.at("fp4") + ".pack");
+    CHECK(has(only_miss(served.check({}, os)), "fp4: the pack is not readable (Permission denied)"));
+  }
 }

@@ -60,27 +60,27 @@ TEST_CASE("a planes cache with one thing wrong") {
   SUBCASE("one value of meta.json") {
     const std::tuple<const char*, const char*, const char*> values[] = {
         {"\"zero_mode\": \"auto\"", "\"zero_mode\": \"alt\"",
-         "zero_mode: cache has \"alt\", engine would ask \"auto\""},
-        {"\"version\": 2", "\"version\": 3", "version: cache has 3, engine would ask 2"},
+         "differs in zero_mode: cache has \"alt\", engine would ask \"auto\""},
+        {"\"version\": 2", "\"version\": 3", "differs in version: cache has 3, engine would ask 2"},
         {"golden-glm", "another",
-         "ckpt_id: cache has \"another-nvfp4-mini\", engine would ask \"golden-glm-nvfp4-mini\""},
-        {"\"world\": 1", "\"world\": 2", "world: cache has 2, engine would ask 1"},
-        {"\"rank\": 0", "\"rank\": 1", "rank: cache has 1, engine would ask 0"},
+         "differs in ckpt_id: cache has \"another-nvfp4-mini\", engine would ask \"golden-glm-nvfp4-mini\""},
+        {"\"world\": 1", "\"world\": 2", "differs in world: cache has 2, engine would ask 1"},
+        {"\"rank\": 0", "\"rank\": 1", "differs in rank: cache has 1, engine would ask 0"},
         {"a32-v2", "a32-v1",
-         "quantizer_abi: cache has \"tsym4-e8m0-fragmajor-a32-v1\", engine would ask "
+         "differs in quantizer_abi: cache has \"tsym4-e8m0-fragmajor-a32-v1\", engine would ask "
          "\"tsym4-e8m0-fragmajor-a32-v2\""},
         {"\"fp4_split\": false", "\"fp4_split\": \"w4q\"",
-         "fp4_split: cache has \"w4q\", engine would ask false"},
-        {", \"rank\": 0", "", "rank is missing"},
+         "differs in fp4_split: cache has \"w4q\", engine would ask false"},
+        {", \"rank\": 0", "", "lacks rank"},
         {"\"rank\": 0", "\"rank\": 0, \"made_by\": \"x\"",
-         "made_by: is one key more than the engine writes"}};
+         "has made_by, one key more than the engine writes"}};
     for (const auto& [what, by, reason] : values) {
       const auto& this_by = by;  // clang 14 captures no structured bindings
       CAPTURE(this_by);
       const std::string before = file_contents(meta);
       replace_in(meta, what, by);
       const BootVerdict verdict = served.check({.ckpt_id = "golden-glm-nvfp4-mini"});
-      CHECK(only_miss(verdict) == std::string("cache: meta.json differs in ") + reason);
+      CHECK(only_miss(verdict) == std::string("cache: meta.json ") + reason);
       for (const LayerVerdict& layer : verdict.caches[0].layers) CHECK_FALSE(layer.hit());
       put_file(meta, before);
     }
@@ -108,6 +108,21 @@ TEST_CASE("a planes cache with one thing wrong") {
     REQUIRE(::mkfifo(part.c_str(), 0666) == 0);
     CHECK(only_miss(served.check()) == "layer 2 sc13: is not a regular file");
   }
+  SUBCASE("a part is a folder") {
+    fs::remove(part);
+    fs::create_directory(part);
+    CHECK(only_miss(served.check()) == "layer 2 sc13: is not a regular file");
+  }
+  SUBCASE("a part is a link to nowhere") {
+    fs::remove(part);
+    fs::create_symlink("nowhere", part);
+    CHECK(only_miss(served.check()) == "layer 2 sc13: is missing");
+  }
+  SUBCASE("a part is a link to what it should be") {
+    fs::rename(part, served.root + "/elsewhere");
+    fs::create_symlink(served.root + "/elsewhere", part);
+    CHECK(served.check().hit());
+  }
   SUBCASE("the FP4 planes are missing, which matters only to who asks for them") {
     for (const char* name : {"layer1.fp13.bin", "layer1.fp2.bin", "layer2.fp13.bin", "layer2.fp2.bin"})
       fs::remove(served.folder + "/" + name);
@@ -121,6 +136,14 @@ TEST_CASE("a planes cache with one thing wrong") {
     CHECK(miss ==
           "cache: the folder is not there; the nearest one's meta.json differs in fp4_split: cache has "
           "false, engine would ask \"w4q\"");
+  }
+  SUBCASE("meta.json of a cache in split mode is damaged, and packs tell the identity") {
+    const format::CacheMeta split{"golden-glm-nvfp4-mini", 1, 0, format::ZeroMode::automatic, true};
+    const std::string folder = served.root + "/" + format::cache_folder(split);
+    fs::create_directories(parent_of(folder));
+    fs::rename(served.folder, folder);
+    put_file(folder + "/meta.json", "{");
+    CHECK(has(only_miss(served.check()), "cache: meta.json is unreadable: not valid JSON"));
   }
   SUBCASE("another zero mode is asked for") {
     const BootVerdict verdict = served.check({.zero_mode = format::ZeroMode::alt});
@@ -202,7 +225,7 @@ TEST_CASE("what is not said comes from what is there") {
     }
     const Boot boot = complete({.ckpt_id = "x"}, store);
     CHECK(boot.world == 1);
-    CHECK(boot.tiers.size() == 3);
+    CHECK(tiers_there(store, boot, std::nullopt).size() == 3);
     // Not even the geometry is needed to say so.
     CHECK(misses(probe(posix(), store, boot, std::nullopt)).size() == 4);
   }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "rekey_store.h"
+#include "sink/records.h"
 #include "verify/prune.h"
 #include "verify/rekey.h"
 
@@ -110,10 +111,67 @@ TEST_CASE("rekey refuses what it should not touch") {
     REQUIRE(lock.try_lock());
     refuses(bench, request, "is locked");
   }
+  SUBCASE("somebody builds a layer of the cache") {
+    std::vector<LockFile> held;
+    REQUIRE(LockFile::try_take(posix(), bench.folder("old", 1) + "/.planesmith.layer2.lock", held));
+    refuses(bench, {"old", "new", bench.dir / "cache", "", false}, "is of a build that has not finished");
+  }
+  SUBCASE("somebody holds the lock on the cache as a whole") {
+    std::vector<LockFile> held;
+    REQUIRE(LockFile::try_take(posix(), bench.folder("old", 1) + "/.planesmith.lock", held));
+    refuses(bench, request, ".planesmith.lock: is locked: a build is running there");
+  }
+  SUBCASE("somebody holds the lock on a pack as a whole") {
+    const std::string stem = bench.stem("old", format::Tier::base, 1);
+    std::vector<LockFile> held;
+    REQUIRE(LockFile::try_take(posix(), parent_of(stem) + "/." + name_of(stem) + ".lock", held));
+    refuses(bench, request, "is locked: a build is running there");
+  }
   SUBCASE("no hard links") {
     NoLinks os;
     refuses(bench, request, "cannot make the hard link", ErrorCode::failed, os);
   }
+}
+
+TEST_CASE("a build that starts while rekey works does not get a layer") {
+  // At every link that rekey makes, builders of each old rank and pack try.
+  class Watched : public Os {
+   public:
+    explicit Watched(const Bench& bench) : bench_(bench) {}
+    int tried = 0;
+
+   private:
+    int link(const char* from, const char* to) override {
+      for (std::uint64_t rank = 0; rank < kWorld; ++rank) {
+        CHECK_FALSE(gets_layer(bench_.folder("old", rank) + "/.planesmith"));
+        for (const format::Tier tier : kTiers) {
+          const std::string stem = bench_.stem("old", tier, rank);
+          CHECK_FALSE(gets_layer(parent_of(stem) + "/." + name_of(stem)));
+        }
+      }
+      return Os::link(from, to);
+    }
+    // A builder would wait; it is told to stop instead.
+    bool gets_layer(const std::string& prefix) {
+      ++tried;
+      Stop stop;
+      stop.request(2);
+      const Context context{.stop = &stop};
+      std::vector<LockFile> held;
+      try {
+        return Records(context, prefix, prefix + ".manifest").try_lock(1, held);
+      } catch (const Error& error) {
+        CHECK(error.code() == ErrorCode::interrupted);
+        return false;
+      }
+    }
+    const Bench& bench_;
+  };
+  const Bench bench;
+  Watched os(bench);
+  rekey(Context{.os = os}, bench.request("old", "new"));
+  CHECK(os.tried > 50);
+  CHECK(tree(bench.dir.path()) == expected("new"));
 }
 
 TEST_CASE("rekey only says what it would do in a dry run") {

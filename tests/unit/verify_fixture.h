@@ -1,6 +1,8 @@
 // Small caches, packs and trees with their manifests, and folders that must stay as they are.
 #pragma once
 
+#include <fmt/format.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -8,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/context.h"
 #include "base/file.h"
 #include "manifest/make_manifest.h"
 #include "manifest/manifest.h"
@@ -110,4 +113,39 @@ inline std::string snapshot(const std::string& folder) {
   return out;
 }
 
+// A scratch root and what goes with verifying it. The user's cache, where interrupted verifications leave their notes, is
+// the test's own.
+struct VerifyFixture {
+  Scratch scratch;
+  std::string root = scratch / "root", notes = scratch / "notes";
+  Context context;
+  VerifyOptions options{.root = root};
+
+  VerifyFixture() {
+    setenv("XDG_CACHE_HOME", notes.c_str(), 1);
+    std::filesystem::create_directories(root);
+  }
+  ~VerifyFixture() { unsetenv("XDG_CACHE_HOME"); }
+
+  Verification verify(const Manifest& manifest) {
+    return verify_files(context, manifest, to_json(manifest), options);
+  }
+  std::string at(const std::string& path) const { return join(root, path); }
+};
+
+// "kind path: what", one a line.
+inline std::string told(const Verification& result) {
+  std::string out;
+  for (const Difference& d : result.differences)
+    out += fmt::format("{} {}: {}\n", name(d.kind), d.path, d.what);
+  return out;
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+inline Manifest tree_of(const VerifyFixture& fixture, Hashes hashes = {}) {
+  return make_manifest(fixture.context, {fixture.root}, fixture.at("m.json"), hashes).manifest;
+}
 }  // namespace planesmith

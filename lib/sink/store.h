@@ -12,12 +12,11 @@
 #include "base/context.h"
 #include "format/pack.h"
 #include "format/planescache.h"
+#include "manifest/known_model.h"
 #include "manifest/manifest.h"
+#include "sink/records.h"
 
 namespace planesmith {
-
-// A build's records of single layers are in this folder beside the parts, its locks in files whose names start so.
-inline constexpr std::string_view kCacheRecords = ".planesmith";
 
 // One rank of a planes cache: <root>/v2/<key>/tp<W>-rank<r>.
 struct FoundCache {
@@ -31,9 +30,11 @@ struct FoundCache {
   bool unfinished = false;          // a build left records of single layers here
   std::optional<CacheFacts> facts;  // from a manifest.json that speaks of this cache
   std::string note;                 // what is wrong with manifest.json
+  std::optional<KnownModel> model;  // from a manifest of its identity, or what tell_model() was told
 
   std::string manifest_path() const { return path + "/manifest.json"; }
   format::Fp4Tier fp4() const;  // of the manifest, else of the part files there are
+  std::optional<std::uint64_t> part_bytes(std::uint64_t layer, std::string_view part) const;  // none: it is not there
 };
 
 // One pack: <dir>/<tag>.v2.<key>.rank<r>of<W> and suffixes.
@@ -47,6 +48,7 @@ struct FoundPack {
   bool unfinished = false;
   std::optional<CacheFacts> facts;
   std::string note;
+  std::optional<KnownModel> model;
 
   std::string manifest_path() const { return stem + ".pack.manifest.json"; }
 };
@@ -61,6 +63,11 @@ struct Store {
 // A root or folder that is not there holds nothing. Errors: it cannot be read.
 Store scan_store(Os& os, const std::string& root, const std::string& folder);
 
+// What a manifest in the store says of the model of this identity; none: no such manifest.
+std::optional<KnownModel> model_in(const Store& store, const std::string& ckpt_id);
+// The model of those identities of which no manifest says it.
+void tell_model(Store& store, const KnownModel& model);
+
 // What can be served together: the ranks of one cache and the packs that go with it. A pack's key does not
 // know of the split mode, so a pack belongs to both kinds of cache.
 struct FoundIdentity {
@@ -74,15 +81,16 @@ struct FoundIdentity {
 std::vector<FoundIdentity> identities(const Store& store);  // points into store
 std::string describe(const FoundIdentity& identity);        // "'id' (world 2, zero mode auto, split)"
 
-// Why a cache or pack is not whole, as far as that can be told without its geometry where no manifest gives
-// it; empty: nothing is known to be missing.
+// Why a cache or pack is not whole, as far as that can be told where its model is not known; empty: nothing is known to be
+// missing.
 std::string defect(const FoundCache& cache);
 std::string defect(const FoundPack& pack);
 std::string defect(const FoundIdentity& identity);  // a rank that is missing
 bool is_whole(const FoundIdentity& identity);       // no rank missing, and none of what is there has a defect
+bool is_judged(const FoundIdentity& identity);      // the model of all that is there is known
 
-// The keys in which two JSON objects differ: "zero_mode: cache has "alt", engine would ask "auto"; ...";
-// empty: none.
+// How a JSON object differs from what the engine would ask: "differs in zero_mode: cache has "alt", engine would ask
+// "auto"; lacks rank; has x, one key more than the engine writes"; empty: not at all.
 std::string differences(const Json& found, const Json& asked);
 
 }  // namespace planesmith

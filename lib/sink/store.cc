@@ -1,4 +1,4 @@
-#include "verify/store.h"
+#include "sink/store.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -119,6 +119,13 @@ format::Fp4Tier FoundCache::fp4() const {
   return any ? format::Fp4Tier::nibble : format::Fp4Tier::none;
 }
 
+std::optional<std::uint64_t> FoundCache::part_bytes(std::uint64_t layer, std::string_view part) const {
+  const auto files = layers.find(layer);
+  if (files == layers.end()) return std::nullopt;
+  const auto file = files->second.find(std::string(part));
+  return file == files->second.end() ? std::nullopt : std::optional(file->second);
+}
+
 Store scan_store(Os& os, const std::string& root, const std::string& folder) {
   Store store;
   store.root = root;
@@ -135,7 +142,7 @@ Store scan_store(Os& os, const std::string& root, const std::string& folder) {
   }
   static const std::regex pack_name(
       "((?:base|delta|fp4|fp4q)\\.v2\\.[0-9a-f]{20}\\.rank(0|[1-9][0-9]{0,9})of([1-9][0-9]{0,9}))\\.(?:pack|"
-      "json|lock)");
+      "json)");  // a .lock alone is no pack
   if (!folder.empty() && exists(os, folder)) {
     std::set<std::string> seen;
     for (const std::string& file : list_dir(os, folder)) {
@@ -145,7 +152,26 @@ Store scan_store(Os& os, const std::string& root, const std::string& folder) {
                                            std::stoull(match[3])));
     }
   }
+  for (FoundCache& cache : store.caches)
+    if (cache.meta) cache.model = model_in(store, cache.meta->ckpt_id);
+  for (FoundPack& pack : store.packs)
+    if (pack.sidecar) pack.model = model_in(store, pack.sidecar->spec.ckpt_id);
   return store;
+}
+
+void tell_model(Store& store, const KnownModel& model) {
+  for (FoundCache& cache : store.caches)
+    if (!cache.model) cache.model = model;
+  for (FoundPack& pack : store.packs)
+    if (!pack.model) pack.model = model;
+}
+
+std::optional<KnownModel> model_in(const Store& store, const std::string& ckpt_id) {
+  for (const FoundCache& cache : store.caches)
+    if (cache.facts && cache.facts->ckpt_id == ckpt_id) return model_of_manifest(*cache.facts, cache.manifest_path());
+  for (const FoundPack& pack : store.packs)
+    if (pack.facts && pack.facts->ckpt_id == ckpt_id) return model_of_manifest(*pack.facts, pack.manifest_path());
+  return std::nullopt;
 }
 
 std::vector<FoundIdentity> identities(const Store& store) {
@@ -193,28 +219,26 @@ std::string defect(const FoundCache& cache) {
   if (cache.unfinished) return "its build has not finished";
   if (cache.layers.empty()) return "holds no layer";
   const std::vector<format::Part> parts = format::cache_parts(cache.fp4());
-  // Without a manifest the first layer that has a part says how long it ought to be.
+  // Where the model is not known the first layer that has a part says how long it ought to be.
   std::map<std::string_view, std::uint64_t> sizes;
   std::vector<std::uint64_t> layers;
-  if (cache.facts) {
-    layers = cache.facts->layers;
-    const format::RankShape shape = format::rank_shape(cache.facts->geometry, cache.facts->world);
+  if (cache.model) {
+    layers = cache.model->layers;
+    const format::RankShape shape = format::rank_shape(cache.model->geometry, cache.meta->world);
     for (const format::Part& part : parts)
-      sizes[part.name] = cache.facts->geometry.experts * format::section_bytes(part.section, shape);
+      sizes[part.name] = cache.model->geometry.experts * format::section_bytes(part.section, shape);
   } else {
     for (std::uint64_t layer = cache.layers.begin()->first; layer <= cache.layers.rbegin()->first; ++layer)
       layers.push_back(layer);
   }
   for (const std::uint64_t layer : layers) {
-    const auto at = cache.layers.find(layer);
-    if (at == cache.layers.end()) return fmt::format("layer {} is missing", layer);
+    if (!cache.layers.contains(layer)) return fmt::format("layer {} is missing", layer);
     for (const format::Part& part : parts) {
-      const auto file = at->second.find(std::string(part.name));
-      if (file == at->second.end()) return format::part_file(layer, part.name) + " is missing";
-      const std::uint64_t expected = sizes.emplace(part.name, file->second).first->second;
-      if (file->second != expected)
-        return fmt::format("{} has {} bytes, expected {}", format::part_file(layer, part.name), file->second,
-                           expected);
+      const std::optional<std::uint64_t> bytes = cache.part_bytes(layer, part.name);
+      if (!bytes) return format::part_file(layer, part.name) + " is missing";
+      const std::uint64_t expected = sizes.emplace(part.name, *bytes).first->second;
+      if (*bytes != expected)
+        return fmt::format("{} has {} bytes, expected {}", format::part_file(layer, part.name), *bytes, expected);
     }
   }
   return "";
@@ -228,7 +252,7 @@ std::string defect(const FoundPack& pack) {
     return fmt::format("the .pack has {} bytes, expected {}", *pack.bytes, sidecar.spec.file_bytes());
   if (pack.unfinished) return "its build has not finished";
   if (sidecar.layer_keys.empty()) return "lists no layer";
-  const std::uint64_t end = pack.facts ? pack.facts->layers.size() : sidecar.layer_keys.back() + 1;
+  const std::uint64_t end = pack.model ? pack.model->layers.size() : sidecar.layer_keys.back() + 1;
   for (std::uint64_t key = 0; key < end; ++key)
     if (!std::binary_search(sidecar.layer_keys.begin(), sidecar.layer_keys.end(), key))
       return fmt::format("the sidecar lists no layer key {}", key);
@@ -264,21 +288,26 @@ bool is_whole(const FoundIdentity& identity) {
          std::all_of(identity.packs.begin(), identity.packs.end(), sound);
 }
 
+bool is_judged(const FoundIdentity& identity) {
+  const auto known = [](const auto* one) { return one->model.has_value(); };
+  return std::all_of(identity.caches.begin(), identity.caches.end(), known) &&
+         std::all_of(identity.packs.begin(), identity.packs.end(), known);
+}
+
 std::string differences(const Json& found, const Json& asked) {
   if (!found.is_object()) return "is not a JSON object";
   const auto shown = [](const Json& value) {
     return value.dump(-1, ' ', true, Json::error_handler_t::replace);
   };
   std::vector<std::string> all;
-  for (const auto& [key, value] : asked.items()) {
-    const auto at = found.find(key);
-    if (at == found.end())
-      all.push_back(key + " is missing");
-    else if (*at != value)
-      all.push_back(fmt::format("{}: cache has {}, engine would ask {}", key, shown(*at), shown(value)));
-  }
+  for (const auto& [key, value] : asked.items())
+    if (const auto at = found.find(key); at != found.end() && *at != value)
+      all.push_back(fmt::format("{}in {}: cache has {}, engine would ask {}", all.empty() ? "differs " : "", key, shown(*at),
+                                shown(value)));
+  for (const auto& [key, value] : asked.items())
+    if (!found.contains(key)) all.push_back("lacks " + key);
   for (const auto& [key, value] : found.items())
-    if (!asked.contains(key)) all.push_back(fmt::format("{}: is one key more than the engine writes", key));
+    if (!asked.contains(key)) all.push_back(fmt::format("has {}, one key more than the engine writes", key));
   return fmt::format("{}", fmt::join(all, "; "));
 }
 

@@ -1,4 +1,4 @@
-#include "verify/known_model.h"
+#include "manifest/known_model.h"
 
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ KnownModel model_of_manifest(const CacheFacts& facts, const std::string& path) {
 KnownModel model_of_profile(const Profile& profile) {
   if (!profile.geometry)
     throw Error(ErrorCode::usage, profile.name,
-                "this profile does not say the model's geometry; give --config or --checkpoint");
+                "this profile does not say the model's geometry; give --config");
   return {*profile.geometry, profile.sparse_layers(), "profile " + profile.name};
 }
 
@@ -42,7 +42,7 @@ KnownModel model_of_config(Os& os, const std::string& path) {
   KnownModel model{config_geometry(config, file), {}, "config " + file};
   if (const Json& step = config_value(config, "moe_layer_freq"); !step.is_null() && step != 1)
     throw Error(file,
-                "has a \"moe_layer_freq\" other than 1; only --checkpoint can tell which layers are sparse");
+                "has a \"moe_layer_freq\" other than 1; only the checkpoint can tell which layers are sparse");
   const std::uint64_t first = std::min(first_sparse_layer(config).value_or(0), model.geometry.layers);
   model.layers.resize(model.geometry.layers - first);
   std::iota(model.layers.begin(), model.layers.end(), first);

@@ -1,0 +1,17 @@
+#include "common/geometry_flags.h"
+
+namespace planesmith {
+
+std::vector<CLI::Option*> add_geometry_flags(CLI::App& app, GeometryFlags& flags) {
+  return {app.add_option("--config", flags.config,
+                         "config.json (or its folder) with the model's geometry, where no manifest says it"),
+          app.add_option("--profile", flags.profile, "Name or file of a model profile, for the same")};
+}
+
+std::optional<KnownModel> told_model(Os& os, const GeometryFlags& flags) {
+  if (!flags.config.empty()) return model_of_config(os, flags.config);
+  if (!flags.profile.empty()) return model_of_profile(find_profile(os, flags.profile));
+  return std::nullopt;
+}
+
+}  // namespace planesmith
