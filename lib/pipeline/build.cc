@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/paths.h"
 #include "base/size.h"
 #include "pipeline/expert_source.h"
 #include "pipeline/sinks.h"
@@ -147,10 +148,6 @@ class Worker {
   std::array<Bytes, format::kSections> place_;
 };
 
-bool inside(const std::string& path, const std::string& folder) {
-  return path == folder || (path.starts_with(folder) && (folder == "/" || path[folder.size()] == '/'));
-}
-
 // Jobs for the layers that are not finished; asks the sinks, in parallel since --recheck reads everything.
 std::vector<std::unique_ptr<LayerJob>> unfinished(const Context& context, const Plan& plan,
                                                   const std::vector<std::unique_ptr<Sink>>& sinks) {
@@ -192,7 +189,7 @@ void check_targets(const Context& context, const Checkpoint& checkpoint, const P
   const std::vector<std::unique_ptr<Sink>> sinks = make_sinks(context, plan, target);
   for (const std::unique_ptr<Sink>& sink : sinks) {
     const std::string folder = writable_base(context, parent_of(sink->describe()));
-    if (inside(real_path(folder), source))
+    if (is_inside(real_path(folder), source))
       throw Error(ErrorCode::usage, sink->describe(), "lies inside the checkpoint; choose a folder outside");
     auto& [path, bytes] = needed[status(context.os, folder).st_dev];
     path = folder;

@@ -61,6 +61,7 @@ void kernels(Runner& runner);
 void builders(Runner& runner);
 void verification(Runner& runner);
 void repack_experts(Runner& runner);
+void packing(Runner& runner);
 void cuda(Runner& runner);
 
 }  // namespace planesmith::bench

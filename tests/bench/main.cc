@@ -27,6 +27,7 @@ constexpr Benchmark kBenchmarks[] = {
     {"builders", builders},
     {"verification", verification},
     {"repack", repack_experts},
+    {"packing", packing},
 #ifdef PLANESMITH_HAVE_CUDA
     {"cuda", cuda},
 #endif
