@@ -91,7 +91,7 @@ class Bench {
     if (options.stream_delete)
       CHECK(left == std::vector<std::string>{"set.manifest.json"});
     else
-      CHECK(left.size() > 2);
+      CHECK(left.size() >= 2);
   }
   void check(const FaultOs& os) const {
     CAPTURE(os.hit_at());
