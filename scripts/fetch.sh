@@ -51,7 +51,7 @@ done < <(LC_ALL=C sort -k3 <<<"$listing")
 
 # fetch PATH SIZE DIGEST: into the parts' folder, under its name only when it is right
 fetch() {
-  local path=$1 size=$2 digest=$3 file=$parts/$1 there before stuck=0 wrong=0 status
+  local path=$1 size=$2 digest=$3 file=$parts/$1 there before stuck=0 wrong=0 status code
   [ -f "$file" ] && [ "$(stat -c %s "$file")" = "$size" ] && return 0
   mkdir -p "$(dirname "$file")"
   while :; do
@@ -59,7 +59,8 @@ fetch() {
     if [ "$there" -lt "$size" ]; then
       status=0
       before=$there
-      hub_curl -C - -o "$file.tmp" "$HUB/$repo/resolve/$revision/$path" || status=$?
+      code=$(hub_curl -C - -o "$file.tmp" -w '%{http_code}' "$HUB/$repo/resolve/$revision/$path") || status=$?
+      [ "$status" != 22 ] || stop_if_refused "$code" "$path"
       there=$(stat -c %s "$file.tmp" 2>/dev/null || echo 0)
       [ "$status" != 33 ] || rm -f "$file.tmp"  # no ranges here: all over again
       if [ "$there" -gt "$before" ]; then stuck=0; else stuck=$((stuck + 1)); fi
@@ -83,12 +84,13 @@ fetch() {
 
 # stream PATH SIZE: to standard output, going on where a connection broke
 stream() {
-  local path=$1 size=$2 at=0 got stuck=0 status
+  local path=$1 size=$2 at=0 got code stuck=0 status
   while [ "$at" -lt "$size" ]; do
     status=0
-    got=$(hub_curl -C "$at" -w '%{stderr}\n%{size_download}' "$HUB/$repo/resolve/$revision/$path" 2>&1 >&3) || status=$?
-    [ "$status" != 23 ] || return 1  # nobody reads any more
-    got=${got##*$'\n'}
+    got=$(hub_curl -C "$at" -w '%{stderr}\n%{http_code} %{size_download}' "$HUB/$repo/resolve/$revision/$path" 2>&1 >&3) || status=$?
+    [ "$status" != 23 ] || return 2  # nobody reads any more
+    got=${got##*$'\n'} code=${got%% *} got=${got##* }
+    [ "$status" != 22 ] || stop_if_refused "$code" "$path"
     case $got in *[!0-9]* | '') got=0 ;; esac
     at=$((at + got))
     if [ "$got" -gt 0 ]; then stuck=0; else stuck=$((stuck + 1)); fi
@@ -100,9 +102,13 @@ stream() {
 fetch "$manifest" "$manifest_size" "$manifest_digest" || exit 1
 
 if [ "$mode" = stream ]; then
-  all() { for i in "${!paths[@]}"; do stream "${paths[i]}" "${sizes[i]}" || return 1; done; }
+  all() { for i in "${!paths[@]}"; do stream "${paths[i]}" "${sizes[i]}" || return; done; }
   if [ -n "$unpacker" ]; then
-    all | "$unpacker" unpack - --manifest "$parts/$manifest" --out "$out"
+    all | "$unpacker" unpack - --manifest "$parts/$manifest" --out "$out" || {
+      status=("${PIPESTATUS[@]}")
+      [ "${status[0]}" != 1 ] || exit 1  # what pack-chunks found missing was never received
+      exit "${status[1]}"
+    }
   else
     all | zstd -dq --long=27 | tar -x --sparse -C "$out"
   fi

@@ -15,6 +15,16 @@ hub_curl() {
   fi
 }
 
+# stop_if_refused HTTP-STATUS WHAT: ends the script where asking again will not help.
+stop_if_refused() {
+  case $1 in
+    401 | 403)
+      if [ -n "${HF_TOKEN:-}" ]; then die "$2: $HUB answers $1: the token in HF_TOKEN may not read it (is the repository gated, the token expired?)"; fi
+      die "$2: $HUB answers $1: it is private, gated or not there; set HF_TOKEN to a token that may read it" ;;
+    404) die "$2: $HUB answers 404: there is no such repository, revision or file" ;;
+  esac
+}
+
 # One line "SIZE SHA256-or-dash PATH" for each file in a JSON tree listing.
 read_listing() {
   awk 'BEGIN { RS = "\001" } {
@@ -48,11 +58,12 @@ read_listing() {
 
 # hub_listing REPO REVISION: the same for all files of the repository, page by page.
 hub_listing() {
-  local url="$HUB/api/models/$1/tree/$2?recursive=1" head page try
+  local url="$HUB/api/models/$1/tree/$2?recursive=1" head page try code
   head=$(mktemp) page=$(mktemp)
   while [ -n "$url" ]; do
     for try in 1 2 3 4 5; do
-      hub_curl -D "$head" -o "$page" "$url" && break
+      code=$(hub_curl -D "$head" -o "$page" -w '%{http_code}' "$url") && break
+      stop_if_refused "$code" "$1 at $2"
       [ "$try" = 5 ] && { rm -f "$head" "$page"; return 1; }
       sleep $((try - 1))
     done

@@ -17,11 +17,6 @@ namespace {
 constexpr std::size_t kBlock = 128 << 10;  // the largest block that zstd allows
 constexpr std::size_t kStoredHead = 4 + 1 + 1 + 4, kBlockHead = 3, kChecksum = 4;
 
-std::uint64_t stored_size(std::uint64_t content) {
-  const std::uint64_t blocks = std::max<std::uint64_t>((content + kBlock - 1) / kBlock, 1);
-  return kStoredHead + blocks * kBlockHead + content + kChecksum;
-}
-
 std::uint8_t* put(std::uint8_t* to, std::uint32_t value, int bytes) {
   for (; bytes > 0; --bytes, value >>= 8) *to++ = static_cast<std::uint8_t>(value);
   return to;
@@ -52,6 +47,11 @@ std::size_t checked(std::size_t result) {
 }
 
 }  // namespace
+
+std::uint64_t stored_size(std::uint64_t content_size) {
+  const std::uint64_t blocks = std::max<std::uint64_t>((content_size + kBlock - 1) / kBlock, 1);
+  return kStoredHead + blocks * kBlockHead + content_size + kChecksum;
+}
 
 std::uint64_t frame_bound(std::uint64_t content_size) {
   return std::max<std::uint64_t>(ZSTD_compressBound(content_size), stored_size(content_size));

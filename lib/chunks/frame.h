@@ -13,6 +13,9 @@ inline constexpr int kMaxLevel = 19;
 // The most bytes that a frame of this content can take, at any level (0 included).
 std::uint64_t frame_bound(std::uint64_t content_size);
 
+// What a stored frame of this content takes (level 0).
+std::uint64_t stored_size(std::uint64_t content_size);
+
 // Compresses at one level; 0 stores the bytes as they are. The same content gives the same frame.
 class Compressor {
  public:

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/paths.h"
 #include "base/size.h"
 #include "base/version.h"
 #include "chunks/block_digests.h"
@@ -17,7 +18,6 @@
 #include "chunks/in_order.h"
 #include "chunks/part_writer.h"
 #include "chunks/stream_reader.h"
-#include "chunks/target.h"
 
 namespace planesmith::chunks {
 namespace {
@@ -46,11 +46,10 @@ void check_options(const PackOptions& options) {
 
 void check_out_is_outside(const PackOptions& options, const Context& context) {
   if (options.out.empty()) return;
-  const std::string out = real_path(nearest_existing(context.os, options.out)) + "/";
+  const std::string out = real_path(nearest_existing(context.os, options.out));
   for (const std::string& source : options.sources) {
     if (!exists(context.os, source)) continue;  // a dangling link is packed as a link
-    const std::string inside = real_path(source) + "/";
-    if (out.starts_with(inside))
+    if (is_inside(out, real_path(source)))
       throw Error(ErrorCode::usage, options.out,
                   fmt::format("lies inside {}, which is to be packed; choose another folder", source));
   }
@@ -75,6 +74,27 @@ void choose_threads(PackPlan& plan, const PackOptions& options, const Context& c
                               exact_size(context.memory), short_size(options.frame_size), options.level,
                               exact_size(plan.memory)));
   }
+}
+
+void check_space(const PackPlan& plan, const PackOptions& options, const Context& context) {
+  if (options.out.empty()) return;
+  std::uint64_t room = free_space(context.os, nearest_existing(context.os, options.out));
+  if (exists(context.os, options.out))  // parts of this name that are there are gone on from or replaced
+    for (const auto& files : {finished_files(context.os, options.out, options.name),
+                              unfinished_files(context.os, options.out, options.name)})
+      for (const std::string& file : files) {
+        struct stat st {};  // no error where it is gone: another run may just have renamed it
+        if (context.os.stat(join(options.out, file).c_str(), &st) == 0)
+          room += static_cast<std::uint64_t>(st.st_size);
+      }
+  if (plan.most_bytes <= room) return;
+  if (options.level == 0)
+    throw Error(options.out,
+                fmt::format("has room for {}, {} are needed", exact_size(room), exact_size(plan.most_bytes)));
+  context.progress.say(
+      fmt::format("{} has room for {}; the parts take {} if nothing can be compressed. If the disk fills up, "
+                  "make room and run the same command again to go on",
+                  printable(options.out), exact_size(room), exact_size(plan.most_bytes)));
 }
 
 // All that the parts' bytes depend on, and what tells that the files were not touched since.
@@ -116,8 +136,7 @@ void make_frames(const PackPlan& plan, const PackOptions& options, const Context
       [&](std::size_t f, int w, std::size_t s) {
         context.check_stop();
         auto& worker = workers[static_cast<std::size_t>(w)];
-        if (!worker)
-          worker.reset(new Worker{Compressor(options.level), new_buffer(options.frame_size)});
+        if (!worker) worker.reset(new Worker{Compressor(options.level), new_buffer(options.frame_size)});
         Slot& slot = slots[s];
         if (!slot.frame) slot.frame = new_buffer(bound);
         const Bytes content(worker->content.get(), content_size(plan, options, f));
@@ -201,9 +220,11 @@ PackPlan plan_pack(const PackOptions& options, const Context& context) {
   plan.frames = (size + options.frame_size - 1) / options.frame_size;
   const std::uint64_t at_least_in_a_part = options.part_size / frame_bound(options.frame_size);
   plan.most_parts = (plan.frames + at_least_in_a_part - 1) / at_least_in_a_part;
-  plan.most_bytes = (plan.frames - 1) * frame_bound(options.frame_size) +
-                    frame_bound(content_size(plan, options, plan.frames - 1));
+  const auto most = options.level == 0 ? &stored_size : &frame_bound;
+  plan.most_bytes =
+      (plan.frames - 1) * most(options.frame_size) + most(content_size(plan, options, plan.frames - 1));
   choose_threads(plan, options, context);
+  check_space(plan, options, context);
   return plan;
 }
 

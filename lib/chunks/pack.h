@@ -31,7 +31,7 @@ struct PackPlan {
   std::vector<Origin> origins;  // of each member
   std::size_t frames = 0;
   std::uint64_t most_parts = 0;  // if nothing can be compressed
-  std::uint64_t most_bytes = 0;  // of all parts together, likewise
+  std::uint64_t most_bytes = 0;  // of all parts together, likewise; at level 0 exactly
   int threads = 1;               // as many as --memory allows
   std::size_t slots = 1;         // compressed frames that wait for their turn
   std::uint64_t memory = 0;      // bytes of buffers
@@ -39,7 +39,9 @@ struct PackPlan {
   std::uint64_t content_size() const;  // of all files, holes included
 };
 
-// Reads names, sizes and holes, and checks all that can be checked before writing.
+// Reads names, sizes and holes, and checks all that can be checked before writing. Says so where the parts
+// may not find room. Errors: what cannot be packed so, and at level 0, where their size is known, too little
+// room.
 PackPlan plan_pack(const PackOptions& options, const Context& context);
 
 struct PackResult {

@@ -1,7 +1,9 @@
 #include "chunks/safe_members.h"
 
 #include <fmt/format.h>
+#include <limits.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"
@@ -21,6 +23,12 @@ std::vector<std::string> components(std::string_view path) {
     begin = end + 1;
   }
   return out;
+}
+
+std::size_t longest_component(std::string_view path) {
+  std::size_t longest = 0;
+  for (const std::string& component : components(path)) longest = std::max(longest, component.size());
+  return longest;
 }
 
 // Follows a symbolic link as the kernel would, through the archive's other links.
@@ -73,6 +81,14 @@ void check_safe_name(const Member& member) {
     throw Error(member.path,
                 "is not a name below the folder that is unpacked into (absolute, or with '..'); nothing of "
                 "it was written");
+  // What the system would refuse later, when other members have their names.
+  const std::size_t longest = std::max(member.path.size(), member.target.size());
+  if (longest >= PATH_MAX || longest_component(member.path) > NAME_MAX)
+    throw Error(
+        member.path.substr(0, 100) + "...",
+        fmt::format(
+            "has a name or target that is longer than the system takes ({} bytes, {} in one component)",
+            PATH_MAX - 1, NAME_MAX));
 }
 
 void check_safe(const std::vector<Member>& members) {

@@ -143,8 +143,10 @@ void Target::put_link(std::size_t index, const Member& member) const {
   rename_file(context_.os, from, to);
 }
 
-void Target::set_mode(const Member& folder) const {
-  change_mode(context_.os, path(folder.path), safe_mode(folder));
+void Target::set_mode(const Member& member) const {
+  const std::string there = path(member.path);
+  if ((status(context_.os, there).st_mode & 07777) != safe_mode(member))
+    change_mode(context_.os, there, safe_mode(member));
 }
 
 void Target::remove_staged(std::size_t index) const noexcept {
@@ -167,11 +169,6 @@ void Target::give_up() const noexcept {
     remove();
   } catch (const Error&) {  // on the way out of another error, which is the one to tell
   }
-}
-
-std::string nearest_existing(Os& os, std::string path) {
-  while (!exists(os, path)) path = parent_of(path);
-  return path;
 }
 
 bool same_contents(const Context& context, const std::string& a, const std::string& b) {

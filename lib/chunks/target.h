@@ -39,7 +39,7 @@ class Target {
   // Where the same contents are there already they stay. Errors: other contents, without force.
   void put_file(std::size_t index, const Member& member) const;
   void put_link(std::size_t index, const Member& member) const;  // symbolic or hard
-  void set_mode(const Member& folder) const;
+  void set_mode(const Member& member) const;  // of a file or folder that has its name, where it is another
 
   // Forgets what is staged; remove() also takes away the folder, give_up() the same without a word about
   // failures.
@@ -57,9 +57,6 @@ class Target {
   std::vector<LockFile> lock_;
   std::unordered_set<std::string> made_;  // folders known to be there
 };
-
-// The path itself where it is there, else the nearest folder above it that is.
-std::string nearest_existing(Os& os, std::string path);
 
 // Whether two files hold the same bytes.
 bool same_contents(const Context& context, const std::string& a, const std::string& b);

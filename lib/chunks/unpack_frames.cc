@@ -8,7 +8,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/parallel.h"
+#include "base/paths.h"
 #include "base/size.h"
+#include "base/stream.h"
 #include "chunks/byte_source.h"
 #include "chunks/frame_reader.h"
 #include "chunks/in_order.h"
@@ -72,7 +74,7 @@ class FrameUnpacker {
   void load_state(const Target& target);
   void save_state(const Target& target) const;
   void look_for_kept_files(const Target& target);
-  bool has_contents_of(const std::string& path, const Member& member) const;
+  bool has_contents_of(const std::string& path, const Member& member, Bytes buffer) const;
   void find_needed_frames();
   void check_parts() const;
   void check_space() const;
@@ -169,14 +171,14 @@ void FrameUnpacker::save_state(const Target& target) const {
                    pretty(Json{{"fingerprint", fingerprint()}, {"frames_done", frames_done_}}));
 }
 
-bool FrameUnpacker::has_contents_of(const std::string& path, const Member& member) const {
+bool FrameUnpacker::has_contents_of(const std::string& path, const Member& member, Bytes buffer) const {
   const File file = File::open_read(context_.os, path);
-  std::vector<std::uint8_t> buffer(std::min(kDigestBlock, member.size));
+  Xxh3Stream hash;
   for (std::size_t b = 0; b < member.blocks.size(); ++b) {
-    context_.check_stop();
-    const Bytes bytes = Bytes(buffer).first(std::min(kDigestBlock, member.size - b * kDigestBlock));
-    file.read(bytes, b * kDigestBlock);
-    if (Xxh3::of(bytes) != member.blocks[b]) return false;
+    const std::uint64_t at = b * kDigestBlock;
+    stream(context_, file, at, std::min(kDigestBlock, member.size - at), buffer,
+           [&](ConstBytes piece) { hash.update(piece); });
+    if (hash.finish() != member.blocks[b]) return false;
   }
   return true;
 }
@@ -185,7 +187,8 @@ bool FrameUnpacker::has_contents_of(const std::string& path, const Member& membe
 // again.
 void FrameUnpacker::look_for_kept_files(const Target& target) {
   context_.progress.begin("looking at what is there", 0);
-  parallel_for(jobs_.size(), threads_, [&](std::size_t i, int) {
+  StreamBuffers buffers(context_);
+  parallel_for(jobs_.size(), buffers.workers(), [&](std::size_t i, int worker) {
     Job& job = jobs_[i];
     const Member& member = m_.layout.members()[job.member];
     const std::string path = target.path(job.path);
@@ -193,12 +196,11 @@ void FrameUnpacker::look_for_kept_files(const Target& target) {
     const bool there = context_.os.lstat(path.c_str(), &st) == 0;
     const bool recorded = job.end <= frames_done_ && frames_done_ != 0;
     if (there && S_ISREG(st.st_mode) && static_cast<std::uint64_t>(st.st_size) == member.size)
-      job.kept = (recorded && !options_.recheck) || has_contents_of(path, member);
+      job.kept = (recorded && !options_.recheck) || has_contents_of(path, member, buffers.of(worker));
     if (there && !job.kept && !options_.force && !S_ISDIR(st.st_mode))
       throw Error(path, "is there already with other contents; -f replaces it");
     const bool staged = target.reopen(i);
     if (staged && !job.kept && job.first < frames_done_ && frames_done_ < job.end) job.from = frames_done_;
-    context_.progress.advance(job.kept ? member.size : 0);
   });
   context_.progress.end();
   for (const Job& job : jobs_) result_.kept += job.kept ? 1 : 0;
@@ -332,16 +334,16 @@ void FrameUnpacker::write_frame(const Target& target, std::size_t f, ConstBytes 
 void FrameUnpacker::install(Target& target, std::size_t frames_done) {
   const std::size_t begin = installed_;
   for (; installed_ < jobs_.size() && jobs_[installed_].end <= frames_done; ++installed_)
-    if (!jobs_[installed_].kept) target.make_folder(parent_of(jobs_[installed_].path));
+    target.make_folder(parent_of(jobs_[installed_].path));
   parallel_for(installed_ - begin, threads_, [&](std::size_t i, int) {
     const Job& job = jobs_[begin + i];
-    if (job.kept) return;
     Member member = m_.layout.members()[job.member];
+    member.path = job.path;
+    if (job.kept) return target.set_mode(member);
     const std::uint64_t data_end =
         member.extents.empty() ? 0 : member.extents.back().offset + member.extents.back().size;
     if (data_end != member.size || member.size == 0) target.set_size(begin + i, member.size);
     target.sync_staged(begin + i);
-    member.path = job.path;
     target.put_file(begin + i, member);
   });
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/size.h"
+#include "base/stream.h"
 #include "chunks/block_digests.h"
 #include "chunks/frame_reader.h"
 #include "chunks/part_writer.h"
@@ -64,37 +65,29 @@ void check_blocks(const ChunkSet& set, const std::vector<bool>& usable, const Co
   for (std::size_t p = 0; p < set.parts.size(); ++p)
     for (std::size_t b = 0; usable[p] && b < set.manifest->parts[p].blocks.size(); ++b)
       blocks.push_back({p, b});
-  std::vector<std::vector<std::uint8_t>> buffers(static_cast<std::size_t>(std::max(context.threads, 1)));
-  parallel_for(blocks.size(), context.threads, [&](std::size_t i, int w) {
-    context.check_stop();
+  StreamBuffers buffers(context);
+  parallel_for(blocks.size(), buffers.workers(), [&](std::size_t i, int w) {
     const FileEntry& part = set.manifest->parts[blocks[i].part];
     const std::uint64_t offset = blocks[i].index * kTreeBlock,
                         size = std::min(kTreeBlock, part.size - offset);
-    auto& buffer = buffers[static_cast<std::size_t>(w)];
-    buffer.resize(kTreeBlock);
-    File::open_read(context.os, set.parts[blocks[i].part]).read(Bytes(buffer).first(size), offset);
-    if (Xxh3::of(ConstBytes(buffer).first(size)) != part.blocks[blocks[i].index])
+    Xxh3Stream hash;
+    stream(context, File::open_read(context.os, set.parts[blocks[i].part]), offset, size, buffers.of(w),
+           [&](ConstBytes piece) { hash.update(piece); });
+    if (hash.finish() != part.blocks[blocks[i].index])
       findings.add(
           {part.path, "", offset, fmt::format("the {} from here on have another XXH3", short_size(size))});
-    context.progress.advance(size);
   });
 }
 
 void check_sha256(const ChunkSet& set, const std::vector<bool>& usable, const Context& context,
                   Findings& findings) {
-  parallel_for(set.parts.size(), context.threads, [&](std::size_t p, int) {
+  StreamBuffers buffers(context);
+  parallel_for(set.parts.size(), buffers.workers(), [&](std::size_t p, int w) {
     const FileEntry& part = set.manifest->parts[p];
     if (!usable[p]) return;
-    const File file = File::open_read(context.os, set.parts[p]);
-    std::vector<std::uint8_t> buffer(kMiB);
     Sha256 sha;
-    for (std::uint64_t at = 0; at < part.size; at += buffer.size()) {
-      context.check_stop();
-      const Bytes bytes = Bytes(buffer).first(std::min<std::uint64_t>(buffer.size(), part.size - at));
-      file.read(bytes, at);
-      sha.update(bytes);
-      context.progress.advance(bytes.size());
-    }
+    stream_ahead(context, File::open_read(context.os, set.parts[p]), 0, part.size, buffers.of(w),
+                 [&](ConstBytes piece) { sha.update(piece); });
     const std::string found = hex(sha.finish());
     if (found != part.sha256)
       findings.add({part.path, "", {}, fmt::format("has SHA-256 {} instead of {}", found, part.sha256)});

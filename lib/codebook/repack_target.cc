@@ -9,15 +9,12 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/paths.h"
 
 namespace planesmith {
 namespace {
 
 constexpr std::string_view kRecords = ".repack-experts", kBuild = "build.json", kLock = "lock";
-
-bool is_inside(const std::string& path, const std::string& folder) {
-  return path == folder || path.starts_with(folder == "/" ? folder : folder + "/");
-}
 
 // The path without links and dots, also where its last components do not exist yet.
 std::string resolved(Os& os, const std::string& path) {

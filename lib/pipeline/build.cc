@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/paths.h"
 #include "base/size.h"
 #include "pipeline/expert_worker.h"
 #include "pipeline/sinks.h"
@@ -89,10 +90,6 @@ std::vector<Task> file_order(const std::vector<std::unique_ptr<LayerJob>>& jobs)
   return tasks;
 }
 
-bool inside(const std::string& path, const std::string& folder) {
-  return path == folder || (path.starts_with(folder) && (folder == "/" || path[folder.size()] == '/'));
-}
-
 // Folders that belong to the checkpoint: its own, and where links of a Hugging Face cache lead, the repository's.
 std::set<std::string> checkpoint_folders(const Checkpoint& checkpoint) {
   std::set<std::string> folders = {real_path(checkpoint.folder())};
@@ -143,7 +140,7 @@ void check_targets(const Context& context, const Checkpoint& checkpoint, const P
   for (const std::unique_ptr<Sink>& sink : sinks) {
     const std::string folder = writable_base(context, parent_of(sink->describe()));
     for (const std::string& source : sources)
-      if (inside(real_path(folder), source))
+      if (is_inside(real_path(folder), source))
         throw Error(ErrorCode::usage, sink->describe(),
                     fmt::format("lies inside the checkpoint ({}); choose a folder outside", source));
     auto& [path, bytes] = needed[status(context.os, folder).st_dev];

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/paths.h"
 #include "sink/pack_sink.h"
 #include "sink/planescache_sink.h"
 
@@ -35,11 +36,11 @@ std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan
   return sinks;
 }
 
-std::string writable_base(const Context& context, std::string path) {
-  while (!exists(context.os, path)) path = parent_of(path);
-  if (context.os.access(path.c_str(), W_OK | X_OK) != 0)
-    throw Error(path, fmt::format("is not writable: {}; choose another folder", std::strerror(errno)));
-  return path;
+std::string writable_base(const Context& context, const std::string& path) {
+  std::string base = nearest_existing(context.os, path);
+  if (context.os.access(base.c_str(), W_OK | X_OK) != 0)
+    throw Error(base, fmt::format("is not writable: {}; choose another folder", std::strerror(errno)));
+  return base;
 }
 
 }  // namespace planesmith

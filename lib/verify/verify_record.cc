@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/paths.h"
 #include "base/user_cache.h"
 
 namespace planesmith {
@@ -18,8 +19,7 @@ bool lies_below(const std::string& folder, const std::string& root) {
   std::string there = folder;
   while (there != "/" && there != ".") {
     try {
-      const std::string real = real_path(there) + "/";
-      return real.starts_with(real_path(root) + "/");
+      return is_inside(real_path(there), real_path(root));
     } catch (const Error&) {
       there = parent_of(there);
     }

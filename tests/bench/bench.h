@@ -101,6 +101,7 @@ void builders(Runner& runner);
 void programs(Runner& runner);
 void verification(Runner& runner);
 void repack_experts(Runner& runner);
+void packing(Runner& runner);
 void cuda(Runner& runner);
 
 }  // namespace planesmith::bench

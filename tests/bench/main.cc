@@ -23,6 +23,7 @@ constexpr Benchmark kBenchmarks[] = {
     {"programs", programs},
     {"verification", verification},
     {"repack", repack_experts},
+    {"packing", packing},
 #ifdef PLANESMITH_HAVE_CUDA
     {"cuda", cuda},
 #endif

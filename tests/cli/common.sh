@@ -26,6 +26,29 @@ says() { grep -Eq -- "$1" "$WORK/err" || { fail "stderr lacks '$1'"; sed 's/^/  
 prints() { grep -Eq -- "$1" "$WORK/out" || { fail "stdout lacks '$1'"; sed 's/^/    /' "$WORK/out" | tail -5; }; }
 same() { cmp -s -- "$1" "$2" || fail "$1 and $2 differ"; }
 absent() { [ ! -e "$1" ] || fail "$1 exists"; }
+# noise BYTES: the same in every run. Needs python3.
+noise() { python3 -c 'import random, sys; sys.stdout.buffer.write(random.Random(5).randbytes(int(sys.argv[1])))' "$1"; }
+# make_tree DIR: everything that can be packed, and a file that is mostly hole (DIR/sparse).
+make_tree() {
+  mkdir -p "$1/sub" "$1/empty dir"
+  noise 3000000 >"$1/noise"
+  printf 'hello\n' >"$1/sub/$(printf 'n\303\244me')"
+  seq 1 100000 >"$1/numbers"
+  truncate -s 100M "$1/sparse"
+  noise 200000 | dd of="$1/sparse" bs=1M seek=70 conv=notrunc status=none
+  : >"$1/empty"
+  ln -s sub "$1/link"
+  ln "$1/noise" "$1/sub/same"
+  chmod 640 "$1/numbers"
+  chmod 750 "$1/empty dir"
+}
+# fingerprint DIR: names, modes, contents and links in it, a line each.
+fingerprint() {
+  (cd "$1" && find . -mindepth 1 -printf '%P %m %y %l\n' | sort
+   find . -type f -print0 | sort -z | xargs -0 sha256sum
+   find . -type f -links +1 | sort)
+}
+
 # kill_after_each PREPARE CHECK COMMAND...: for N = 1, 2, ... until the command gets by: PREPARE, the command killed
 # (SIGKILL) right after its Nth operation that changes a file, CHECK. Sets `kills` to the number of kills.
 kill_after_each() {

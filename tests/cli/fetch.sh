@@ -38,7 +38,7 @@ expect 1 fetch --out d
 says 'not what the hub lists'
 absent d/tree
 [ -z "$(find d -name '*.part.*')" ] || fail "wrong parts have names: $(find d -name '*.part.*')"
-! fetch --out e --stream >/dev/null 2>&1 || fail "a corrupt stream was accepted"
+expect 3 fetch --out e --stream
 absent e/tree/noise
 rm hub/.trouble
 expect 0 fetch --out d
@@ -51,10 +51,30 @@ expect 0 fetch --out f --no-unpack --revision v1
 same hub/set.tar.zst.part.001 f/set.parts/set.tar.zst.part.001
 absent f/tree
 
+# what will not get better is not asked for again
+asked() { [ "$(grep -c "$1" hub/.requests)" = "$2" ] || fail "$1 was asked for $(grep -c "$1" hub/.requests) times instead of $2"; }
 echo 'token secret' >hub/.trouble
+: >hub/.requests
 expect 1 fetch --out g
+says 'HF_TOKEN'
+HF_TOKEN=wrong expect 1 fetch --out g
+says 'the token in HF_TOKEN may not read it'
+! grep -q wrong "$WORK/err" || fail "the token is shown"
+asked /tree/ 2
 HF_TOKEN=secret expect 0 fetch --out g
 whole g
+cp hub/set.manifest.json known
+for status in 401 403 404; do
+  echo "status $status" >hub/.trouble
+  : >hub/.requests
+  expect 1 fetch --out refused
+  says "set.manifest.json: .* answers $status: "
+  asked /resolve/ 1
+  rm -rf refused && mkdir -p refused/set.parts && cp known refused/set.parts/set.manifest.json
+  expect 1 fetch --out refused --stream
+  says "part.000: .* answers $status: "
+  rm -rf refused
+done
 rm hub/.trouble
 
 # with stock tools only

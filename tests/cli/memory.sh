@@ -30,6 +30,20 @@ capped 20 build-planescache ck-mxfp4 -o c --ckpt-id x -T 8
 capped 64 build-fp4-packs --from-planescache c -o s --tiers base,delta,fp4,fp4q --reflink never -T 8
 capped 2048 build-planescache ck-fp8 -o c --ckpt-id 8 --world 2 -T 4
 capped 256 build-planescache ck-nvfp4 -o c --ckpt-id nv -T 4
+# A file of 400 MB, in frames of 16 MiB; parts of a set, and what tar and zstd made with a window of 128 MiB.
+yes 'a line that is no hole' | head -c 400000000 >large
+capped 256 pack-chunks pack large --name set -o parts --part-size 20MB -T 8
+capped 64 pack-chunks pack large --name set --stdout -T 8
+capped 64 pack-chunks pack large --name nine -o nine --level 9 --frame-size 1MiB -T 8
+capped 256 pack-chunks unpack parts -C u -T 8
+capped 64 pack-chunks unpack parts -C u -T 8
+capped 16 pack-chunks verify parts --hash both -T 8
+capped 64 pack-chunks verify parts --deep -T 8
+mkdir bare && mv parts/*.part.* bare
+capped 64 pack-chunks unpack bare -C v -T 8
+tar -c large | zstd -q -1 --long=27 >long.tar.zst
+capped 300 pack-chunks unpack long.tar.zst -C w -T 8
+for made in u v w; do same large $made/large; done
 expect 2 build-planescache ck-mxfp4 -o d --ckpt-id x --memory 100kB
 says 'too small here; the smallest that works is [0-9]+$'
 finish

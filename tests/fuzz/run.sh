@@ -47,6 +47,23 @@ seeds_manifest() {
   cp tests/fuzz/seeds/manifest/* "$1"
 }
 
+# Each kind of input, the sound one; damage is the fuzzer's part.
+seeds_chunks() {
+  local set=tests/fuzz/seeds/chunks/set work
+  work=$(mktemp -d)
+  mkdir -p "$work/t/sub" && seq 300 >"$work/t/a" && printf x >"$work/t/sub/b" && truncate -s 300000 "$work/t/hole" && printf end >>"$work/t/hole"
+  ln -s ../a "$work/t/sub/link" && ln "$work/t/a" "$work/t/same"
+  for format in gnu pax ustar v7; do
+    tar -C "$work" --sparse --format=$format -cf "$work/$format" t 2>/dev/null || tar -C "$work" --format=$format -cf "$work/$format" t
+    { printf t; cat "$work/$format"; } >"$1/tar-$format"
+    { printf z; zstd -qc "$work/$format"; } >"$1/zstd-$format"
+  done
+  { printf z; zstd -qc --no-check --stream-size=10 /dev/null; zstd -qc <"$work/pax"; } >"$1/zstd-frames"
+  { printf m; cat $set.manifest.json; printf '\0'; cat $set.tar.zst.part.*; } >"$1/set"
+  { printf c; cat $set.manifest.json; printf '\0'; cat $set.tar.zst.part.* | zstd -dq; } >"$1/content"
+  rm -rf "$work"
+}
+
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target $(printf '%s-fuzz ' "$@")
 mkdir -p "$build/failed"

@@ -6,6 +6,8 @@ anew for each request from DIR/.trouble, a line each:
   corrupt     flip a bit in the first byte of each file
   noranges    ignore ranges
   token T     refuse requests without this token
+  status N    answer every request for a file with this status
+Each request is a line of DIR/.requests.
 """
 import hashlib
 import http.server
@@ -42,10 +44,14 @@ class Hub(http.server.BaseHTTPRequestHandler):
         url = urllib.parse.urlparse(self.path)
         parts = url.path.strip("/").split("/")
         wrong = trouble()
+        with open(os.path.join(root, ".requests"), "a") as requests:
+            requests.write(self.path + "\n")
         if parts[0] != "cdn" and "token" in wrong and self.headers.get("Authorization") != "Bearer " + wrong["token"]:
             return self.reply(401)
         if parts[:2] == ["api", "models"] and parts[4:5] == ["tree"]:
             return self.tree(urllib.parse.parse_qs(url.query))
+        if parts[2:3] == ["resolve"] and "status" in wrong:
+            return self.reply(int(wrong["status"]))
         if parts[2:3] == ["resolve"]:
             return self.reply(302, Location="/cdn/" + "/".join(parts[4:]))
         if parts[0] == "cdn":

@@ -234,6 +234,50 @@ TEST_CASE("what cannot be packed as asked is refused before anything is written"
   CHECK(!std::filesystem::exists(scratch / "out"));
 }
 
+TEST_CASE("a disk that is too small is found before the start where sizes are known, and told of where not") {
+  struct SmallDisk : Os {
+    std::uint64_t free = 0;
+    int statvfs(const char*, struct statvfs* out) override {
+      *out = {};
+      out->f_frsize = 1;
+      out->f_bavail = free;
+      return 0;
+    }
+  } disk;
+  struct Listener : Progress {
+    std::string said;
+    void begin(std::string_view, std::uint64_t) override {}
+    void advance(std::uint64_t) override {}
+    void end() override {}
+    void say(std::string_view line) override { said += line; }
+  } listener;
+  const Scratch scratch;
+  make_tree(scratch / "tree");
+  auto options = small_parts(scratch / "tree", scratch / "out/below");
+  options.level = 0;
+  const Context context{.os = disk, .progress = listener};
+  chunks_tree::pack(options, Context{});
+  std::uint64_t exact = 0;
+  for (const auto& [name, content] : contents(options.out))
+    if (name != "set.manifest.json") exact += content.size();
+
+  CHECK(plan_pack(options, context).most_bytes == exact);  // all of it is there already
+  std::filesystem::remove_all(scratch / "out");
+  disk.free = exact;
+  CHECK(plan_pack(options, context).most_bytes == exact);
+  CHECK(listener.said.empty());
+  disk.free = exact - 1;
+  CHECK_THROWS_WITH_AS(plan_pack(options, context), doctest::Contains("are needed"), Error);
+  std::filesystem::create_directories(options.out);
+  put_file(options.out + "/set.tar.zst.part.000.tmp", "x");
+  CHECK(plan_pack(options, context).most_bytes == exact);
+
+  options.level = 1;
+  disk.free = 1000;
+  plan_pack(options, context);
+  CHECK(listener.said.find("If the disk fills up") != std::string::npos);
+}
+
 TEST_CASE("memory is what --memory allows") {
   const Scratch scratch;
   put_file(scratch / "f", chunks_tree::noise(20'000'000, 1));

@@ -1,0 +1,17 @@
+// Where paths lie.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/os.h"
+
+namespace planesmith {
+
+// The path itself where it is there, else the nearest folder above it that is.
+std::string nearest_existing(Os& os, std::string path);
+
+// Whether a path is the folder or lies in it, both resolved (or written alike).
+bool is_inside(std::string_view path, std::string_view folder);
+
+}  // namespace planesmith

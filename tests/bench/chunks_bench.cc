@@ -1,0 +1,178 @@
+// pack-chunks against tar and zstd: the same tree in the page cache, the same level and threads, the same
+// digests.
+//   PLANESMITH_BENCH_PLANES  a folder to pack, e.g. what build-planescache made of make-checkpoint's layers
+//   PLANESMITH_BENCH_DIR     a folder on the file system to write to
+// Each is measured where neither side makes its output durable, and unpacking also where both do.
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "bench/bench.h"
+#include "chunks/pack.h"
+#include "chunks/unpack.h"
+
+namespace planesmith::bench {
+namespace {
+
+constexpr int kPairs = 7;
+
+// Leaves it to the kernel when to write.
+class NoSync : public Os {
+ public:
+  int fsync(int) override { return 0; }
+  int fdatasync(int) override { return 0; }
+  int start_writeback(int, off_t, off_t) override { return 0; }
+};
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void shell(const std::string& script) {
+  const std::string command = "bash -c " + shell_quoted("set -o pipefail; " + script);
+  if (::system(command.c_str()) != 0) throw std::runtime_error("failed: " + script);
+}
+
+std::uint64_t size_of(const std::string& folder) {
+  std::uint64_t sum = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) sum += entry.file_size();
+  return sum;
+}
+
+class Bench {
+ public:
+  Bench(Runner& runner, const std::string& planes, const std::string& dir)
+      : runner_(runner), planes_(planes), dir_(dir + "/planesmith-bench"), content_(size_of(planes)) {}
+
+  void pack_against(int level, const std::string& hash) {
+    const bool both = hash == "both";
+    const std::string name = fmt::format("pack --level {} --hash {}, {} threads", level, hash, threads_);
+    const std::string tar =
+        fmt::format("tar -C {} --sparse -c {} | zstd -q -T0 -{}", shell_quoted(parent_of(planes_)),
+                    shell_quoted(name_of(planes_)), level);
+    runner_.compare(
+        name, content_, 1, [&] { return pack(level, both); },
+        [&] {
+          clean();
+          return seconds_of([&] {
+            shell(both ? fmt::format(
+                             "{} | tee >(sha256sum >{}.a) >(xxhsum -H2 >{}.b) | split -b 16GB - {}/part.",
+                             tar, out(), out(), out())
+                       : fmt::format("{} >{}/all", tar, out()));
+          });
+        },
+        kPairs);
+  }
+
+  // What the levels give and cost, and what zstd makes of the same tar.
+  void levels() {
+    for (const int level : {0, 1, 2, 3, 6, 9}) {
+      const std::string name = fmt::format("pack ratio, level {}", level);
+      if (!runner_.wants(name)) continue;
+      const double seconds = pack(level, false);
+      const auto ratio = [&](std::uint64_t packed) {
+        return static_cast<double>(content_) / static_cast<double>(packed);
+      };
+      const double ours = ratio(size_of(out()) - std::filesystem::file_size(out() + "/set.manifest.json"));
+      fmt::print("{:<52} {:>7.2f} GB/s  ratio {:.4f}", name, static_cast<double>(content_) / seconds / 1e9,
+                 ours);
+      if (level != 0) {
+        clean();
+        shell(fmt::format("tar -C {} --sparse -c {} | zstd -q -T0 -{} >{}/all",
+                          shell_quoted(parent_of(planes_)), shell_quoted(name_of(planes_)), level, out()));
+        const double theirs = ratio(size_of(out()));
+        fmt::print(", of zstd {:.4f}  {} 0.99", theirs, ours / theirs >= 0.99 ? "meets" : "BELOW");
+      }
+      fmt::print("\n");
+      std::fflush(stdout);
+    }
+  }
+
+  void unpack_against(bool durable) {
+    const std::string name = fmt::format("unpack{}, {} threads", durable ? ", synced" : "", threads_);
+    if (!runner_.wants(name)) return;
+    const std::string parts = dir_ + "/parts";
+    std::filesystem::remove_all(parts);
+    pack(chunks::kDefaultLevel, false);
+    std::filesystem::rename(out(), parts);
+    runner_.compare(
+        name, content_, durable ? 1 : 1.5,
+        [&] {
+          clean();
+          return seconds_of([&] {
+            const Context unpacking = context(durable);
+            chunks::unpack(chunks::find_chunks({parts}, "", "", unpacking), -1, {.out = out()}, unpacking);
+          });
+        },
+        [&] {
+          clean();
+          return seconds_of([&] {
+            shell(fmt::format(
+                "cat {}/*.part.* | zstd -dq | tar -x -C {}{}", parts, out(),
+                durable ? fmt::format(" && find {} -type f -print0 | xargs -0 sync", out()) : ""));
+          });
+        },
+        kPairs);
+    std::filesystem::remove_all(parts);
+  }
+
+  ~Bench() {
+    std::error_code ignored;
+    std::filesystem::remove_all(dir_, ignored);
+  }
+
+ private:
+  std::string out() const { return dir_ + "/out"; }
+  Context context(bool durable) { return {.os = durable ? posix() : no_sync_, .threads = threads_}; }
+
+  // An empty folder, and a disk that is at rest.
+  void clean() const {
+    std::filesystem::remove_all(out());
+    std::filesystem::create_directories(out());
+    ::sync();
+  }
+
+  double pack(int level, bool both) {
+    clean();
+    return seconds_of([&] {
+      const Context packing = context(false);
+      const chunks::PackOptions options{
+          .sources = {planes_}, .name = "set", .out = out(), .level = level, .sha256 = both};
+      chunks::pack(chunks::plan_pack(options, packing), options, packing);
+    });
+  }
+
+  Runner& runner_;
+  const std::string planes_, dir_;
+  const std::uint64_t content_;
+  NoSync no_sync_;
+  const int threads_ = hardware_threads();
+};
+
+}  // namespace
+
+void packing(Runner& runner) {
+  const char* const planes = getenv("PLANESMITH_BENCH_PLANES");
+  const char* const dir = getenv("PLANESMITH_BENCH_DIR");
+  if (planes == nullptr || dir == nullptr) {
+    if (runner.wants("pack"))
+      fmt::print("pack: SKIPPED, PLANESMITH_BENCH_PLANES or PLANESMITH_BENCH_DIR is not set\n");
+    return;
+  }
+  Bench bench(runner, planes, dir);
+  bench.levels();
+  for (const int level : {1, 3})
+    for (const char* hash : {"both", "xxh3"}) bench.pack_against(level, hash);
+  for (const bool durable : {false, true}) bench.unpack_against(durable);
+}
+
+}  // namespace planesmith::bench
