@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/json.h"
 #include "format/pack.h"
 #include "format/planescache.h"
 
