@@ -88,7 +88,7 @@ void check_drafters(const Inventory& inventory, Findings& findings) {
                      inside.first),
          "the engine takes them for a drafter's and makes no planes of them",
          "rename them, unless they are one"});
-  if (beyond.count > claimed)
+  if (beyond && drafters.size() > claimed)
     findings.push_back(
         {"serving.drafter-names", Severity::warning,
          fmt::format("{} layers are numbered from num_hidden_layers ({}) on, the first is '{}'; "
