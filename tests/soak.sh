@@ -11,7 +11,7 @@ work=${1:?folder to work in} size=${2:-20} RANDOM=${3:-1} fp4=${FP4:-nibble} tie
 mkdir -p "$work"; cd "$work"
 [ -z "$(ls -A)" ] || { echo "$work: is not empty"; exit 1; }
 export XDG_CACHE_HOME=$PWD/state
-declare -A killed=([KILL]=0 [TERM]=0 [INT]=0)
+stopped=([130]=0 [137]=0 [143]=0)  # by exit status: interrupted, killed, terminated
 longest=$((2 + size))  # seconds until a kill
 peak=0
 
@@ -26,10 +26,9 @@ stubbornly() {
     "$@" >/dev/null 2>>log & pid=$!
     sleep $((RANDOM % longest)).$((RANDOM % 10))
     case $((RANDOM % 4)) in 0) signal=TERM ;; 1) signal=INT ;; *) signal=KILL ;; esac
-    kill -$signal $pid 2>/dev/null && status=0 || status=gone
-    [ $status = gone ] || killed[$signal]=$((killed[$signal] + 1))
+    kill -$signal $pid 2>/dev/null || true
     status=0; wait $pid || status=$?
-    case $status in 0 | 130 | 137 | 143) ;; *) stamp "exit $status: $*"; tail -n 3 log; exit 1 ;; esac
+    case $status in 0) ;; 130 | 137 | 143) stopped[status]=$((stopped[status] + 1)) ;; *) stamp "exit $status: $*"; tail -n 3 log; exit 1 ;; esac
     measure
   done
   "$@" >/dev/null 2>>log || { stamp "exit $?: $*"; tail -n 3 log; exit 1; }
@@ -65,4 +64,4 @@ for round in 1 2; do
   stamp "round $round: digests ${digests[round]}"
 done
 [ "${digests[1]}" = "${digests[2]}" ] || { stamp "the rounds differ"; exit 1; }
-stamp "the same bytes twice; killed ${killed[KILL]} times, terminated ${killed[TERM]}, interrupted ${killed[INT]}; peak $((peak / 1000)) GB"
+stamp "the same bytes twice; ${stopped[137]} killed, ${stopped[143]} terminated, ${stopped[130]} interrupted; peak $peak MB"

@@ -101,6 +101,9 @@ int run(Context& context, const CheckOptions& options) {
     if (options.sample || options.all)
       sample = compare_with_checkpoint(context, store, verdict, checkpoint, model, sample_of(options));
   }
+  if (verdict.model)
+    if (const std::string note = compare_with_profiles(context.os, verdict.model->geometry); !note.empty())
+      context.progress.say(note);
   const bool good = verdict.hit() && (!sample || sample->differences.empty());
 
   if (options.json) {

@@ -11,9 +11,12 @@ namespace planesmith {
 
 std::string_view name(Severity severity) {
   switch (severity) {
-    case Severity::note: return "note";
-    case Severity::warning: return "warning";
-    case Severity::error: return "error";
+    case Severity::note:
+      return "note";
+    case Severity::warning:
+      return "warning";
+    case Severity::error:
+      return "error";
   }
   return "";
 }
@@ -28,9 +31,10 @@ AuditReport audit(const Context& context, const AuditRequest& request) {
   const Inventory inventory = take_inventory(context, request.checkpoint, report.findings);
   report.tensors = inventory.tensors.size();
   report.shards = inventory.shards.size();
-  check_experts(context, inventory, request, report.findings);
-  if (request.profile) check_profile(inventory, *request.profile, report.findings);
+  const std::optional<Experts> experts = check_experts(context, inventory, request.world, report.findings);
+  check_profile(context, inventory, experts, request.profile, report.findings);
   check_recipe(inventory, report.findings);
+  check_drafters(inventory, report.findings);
   check_files(context, inventory, request.against.value_or(""), report.findings);
   if (request.against) {
     Findings of_source;  // the source's own faults are not this checkpoint's
@@ -50,17 +54,21 @@ std::string to_text(const AuditReport& report) {
     ++counts[static_cast<std::size_t>(finding.severity)];
     out += fmt::format("{:<8} {}: {}\n", name(finding.severity), finding.code, printable(finding.what));
     if (finding.severity != Severity::note)
-      out += fmt::format("         why  {}\n         fix  {}\n", printable(finding.why), printable(finding.fix));
+      out +=
+          fmt::format("         why  {}\n         fix  {}\n", printable(finding.why), printable(finding.fix));
   }
-  if (report.compared != 0) out += fmt::format("{} tensors outside the routed experts equal the source's\n", report.compared);
-  out += fmt::format("{} shards, {} tensors: {} errors, {} warnings\n", report.shards, report.tensors, counts[2], counts[1]);
+  if (report.compared != 0)
+    out += fmt::format("{} tensors outside the routed experts equal the source's\n", report.compared);
+  out += fmt::format("{} shards, {} tensors: {} errors, {} warnings\n", report.shards, report.tensors,
+                     counts[2], counts[1]);
   return out;
 }
 
 Json to_json(const AuditReport& report) {
   Json findings = Json::array();
   for (const Finding& f : report.findings)
-    findings.push_back({{"code", f.code}, {"severity", name(f.severity)}, {"what", f.what}, {"why", f.why}, {"fix", f.fix}});
+    findings.push_back(
+        {{"code", f.code}, {"severity", name(f.severity)}, {"what", f.what}, {"why", f.why}, {"fix", f.fix}});
   return {{"findings", findings},
           {"shards", report.shards},
           {"tensors", report.tensors},

@@ -1,4 +1,5 @@
-// Lints a checkpoint before it is converted or served: what people found out the hard way, as checks that run in seconds.
+// Lints a checkpoint before it is converted or served: what people found out the hard way, as checks that run
+// in seconds.
 #pragma once
 
 #include <optional>
@@ -16,11 +17,11 @@ enum class Severity { note, warning, error };
 std::string_view name(Severity severity);
 
 struct Finding {
-  std::string code;    // stable, for scripts: "index.total-size"
+  std::string code;  // stable, for scripts: "index.total-size"
   Severity severity;
-  std::string what;    // what was found
-  std::string why;     // why it matters, one line
-  std::string fix;     // what to do
+  std::string what;  // what was found
+  std::string why;   // why it matters, one line
+  std::string fix;   // what to do
 };
 
 struct AuditRequest {
@@ -31,14 +32,14 @@ struct AuditRequest {
 };
 
 struct AuditReport {
-  std::vector<Finding> findings;       // errors first, then in the order of the checks
+  std::vector<Finding> findings;  // errors first, then in the order of the checks
   std::uint64_t tensors = 0, shards = 0;
-  std::uint64_t compared = 0;          // tensors found identical to those of `against`
-  bool failed() const;                 // an error among them
+  std::uint64_t compared = 0;  // tensors found identical to those of `against`
+  bool failed() const;         // an error among them
 };
 
-// Reads headers, configuration and scales, a sample of weights, and with `against` every tensor that is not a routed
-// expert's weight. Damage is a finding; only a folder that cannot be read at all is an Error.
+// Reads headers, configuration and scales, a sample of weights, and with `against` every tensor that is not a
+// routed expert's weight. Damage is a finding; only a folder that cannot be read at all is an Error.
 AuditReport audit(const Context& context, const AuditRequest& request);
 
 std::string to_text(const AuditReport& report);

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 
 #include "audit/checks.h"
@@ -15,16 +14,27 @@
 namespace planesmith {
 namespace {
 
-constexpr std::string_view kTokenizerFiles[] = {"tokenizer.json",         "tokenizer_config.json", "tokenizer.model",
-                                                "special_tokens_map.json", "vocab.json",            "merges.txt",
-                                                "tiktoken.model",          "chat_template.jinja",   "generation_config.json"};
+constexpr std::string_view kProcessor = "preprocessor_config.json", kNewProcessor = "processor_config.json";
+
+// Files that turn prompts into tokens and back.
+bool is_of_tokenizer(std::string_view file) {
+  constexpr std::string_view kOthers[] = {"added_tokens.json",  "chat_template.jinja",
+                                          "chat_template.json", "generation_config.json",
+                                          "merges.txt",         "special_tokens_map.json",
+                                          "tiktoken.model",     "vocab.json",
+                                          "vocab.txt",          "spiece.model"};
+  return file.starts_with("tokenizer") || file.starts_with("tokenization_") ||
+         std::find(std::begin(kOthers), std::end(kOthers), file) != std::end(kOthers);
+}
 
 // Weights and scales of routed experts are what conversion and repacking change; the rest is left alone.
 bool converted(const Inventory& inventory, const Tensor& tensor) {
-  return parse_tensor_name(tensor.name, inventory.layers(), tensor.shape.size()).kind == TensorName::Kind::expert;
+  return parse_tensor_name(tensor.name, inventory.layers(), tensor.shape.size()).kind ==
+         TensorName::Kind::expert;
 }
 
-Xxh3 digest(const Context& context, const std::string& path, const Tensor& tensor, std::vector<std::uint8_t>& buffer) {
+Xxh3 digest(const Context& context, const std::string& path, const Tensor& tensor,
+            std::vector<std::uint8_t>& buffer) {
   constexpr std::uint64_t kBlock = 8 << 20;
   const File file = File::open_read(context.os, path);
   std::vector<Xxh3> blocks;
@@ -40,89 +50,110 @@ Xxh3 digest(const Context& context, const std::string& path, const Tensor& tenso
 
 }  // namespace
 
-void check_files(const Context& context, const Inventory& inventory, const std::string& source, Findings& findings) {
-  const auto here = [&](std::string_view file) { return exists(context.os, inventory.path(std::string(file))); };
+void check_files(const Context& context, const Inventory& inventory, const std::string& source,
+                 Findings& findings) {
+  const auto here = [&](std::string_view file) {
+    return exists(context.os, inventory.path(std::string(file)));
+  };
   if (!source.empty())
-    for (const std::string_view file : kTokenizerFiles)
-      if (exists(context.os, join(source, file)) && !here(file))
-        findings.push_back({"tokenizer.missing", Severity::error, fmt::format("{} is in the source and not here", file),
+    for (const std::string& file : list_dir(context.os, source)) {
+      if (here(file)) continue;
+      if (is_of_tokenizer(file))
+        findings.push_back({"tokenizer.missing", Severity::error,
+                            fmt::format("{} is in the source and not here", file),
                             "prompts are tokenized or formatted differently", "copy it from the source"});
+      if (file == kProcessor || file == kNewProcessor)
+        findings.push_back(
+            {"vision.processor", Severity::error, fmt::format("{} is in the source and not here", file),
+             "images are prepared differently, or cannot be served", "copy it from the source"});
+    }
   if (here("tokenizer.json")) {
     try {
       const Json tokenizer = read_json(context.os, inventory.path("tokenizer.json"));
       for (const char* key : {"truncation", "padding"})
         if (tokenizer.is_object() && tokenizer.contains(key) && !tokenizer[key].is_null())
-          findings.push_back({fmt::format("tokenizer.{}", key), Severity::error,
-                              fmt::format("tokenizer.json has {} baked in: {}", key, tokenizer[key].dump().substr(0, 120)),
-                              "every prompt is cut or padded to that length, without a message",
-                              fmt::format("set \"{}\" to null in tokenizer.json", key)});
+          findings.push_back(
+              {fmt::format("tokenizer.{}", key), Severity::error,
+               fmt::format("tokenizer.json has {} baked in: {}", key, tokenizer[key].dump().substr(0, 120)),
+               "every prompt is cut or padded to that length, without a message",
+               fmt::format("set \"{}\" to null in tokenizer.json", key)});
     } catch (const Error& error) {
       findings.push_back({"tokenizer.unreadable", Severity::error, error.what(), "the server will not start",
                           "copy it from the model's repository"});
     }
   }
   const bool vision = std::any_of(inventory.tensors.begin(), inventory.tensors.end(), [](const auto& entry) {
-    return entry.first.find("vision") != std::string::npos || entry.first.find("visual.") != std::string::npos;
+    return entry.first.find("vision") != std::string::npos ||
+           entry.first.find("visual.") != std::string::npos;
   });
-  if (vision && !here("preprocessor_config.json") && !here("processor_config.json"))
-    findings.push_back({"vision.processor", Severity::error,
-                        "there is a vision tower, but neither preprocessor_config.json nor processor_config.json",
-                        "images cannot be served", "copy them from the model's repository"});
+  if (vision && !here(kProcessor))
+    findings.push_back({"vision.processor", here(kNewProcessor) ? Severity::warning : Severity::error,
+                        fmt::format("there is a vision tower, but no {}{}", kProcessor,
+                                    here(kNewProcessor) ? "" : fmt::format(", nor {}", kNewProcessor)),
+                        here(kNewProcessor) ? "older loaders cannot serve images" : "images cannot be served",
+                        "copy it from the model's repository"});
 }
 
 std::uint64_t check_against(const Context& context, const Inventory& inventory, const Inventory& source,
                             Findings& findings) {
   std::vector<std::pair<const Tensor*, const Tensor*>> both;
-  std::uint64_t total = 0, gone = 0, gone_mtp = 0, added = 0;
-  std::string first_gone, first_mtp, first_added;
+  std::uint64_t total = 0;
+  Several gone, gone_mtp, added;
   for (const auto& [name, tensor] : source.tensors) {
     if (converted(source, tensor)) continue;
-    const Tensor* here = inventory.find(name);
-    if (here != nullptr) {
+    if (const Tensor* here = inventory.find(name)) {
       both.emplace_back(here, &tensor);
       total += here->size + tensor.size;
     } else if (parse_tensor_name(name, source.layers(), tensor.shape.size()).left_as == "MTP") {
-      if (gone_mtp++ == 0) first_mtp = name;
-    } else if (gone++ == 0) {
-      first_gone = name;
+      gone_mtp.add(name);
+    } else {
+      gone.add(name);
     }
   }
   for (const auto& [name, tensor] : inventory.tensors)
-    if (source.find(name) == nullptr && !converted(inventory, tensor) && added++ == 0) first_added = name;
-  if (gone_mtp != 0)
+    if (source.find(name) == nullptr && !converted(inventory, tensor)) added.add(name);
+  if (gone_mtp)
     findings.push_back({"against.mtp-lost", Severity::error,
-                        fmt::format("{} drafter (MTP) tensors of the source are gone, the first is '{}'", gone_mtp, first_mtp),
-                        "speculative decoding is lost", "copy them from the source and list them in the index"});
-  if (gone != 0)
-    findings.push_back({"against.lost", Severity::error,
-                        fmt::format("{} tensors of the source are gone, the first is '{}'", gone, first_gone),
-                        "the model is not whole", "copy them from the source"});
-  if (added != 0)
-    findings.push_back({"against.added", Severity::warning,
-                        fmt::format("{} tensors are not in the source, the first is '{}'", added, first_added),
-                        "somebody added them", "make sure that they belong here"});
+                        fmt::format("{} drafter (MTP) tensors of the source are gone, the first is '{}'",
+                                    gone_mtp.count, gone_mtp.first),
+                        "speculative decoding is lost",
+                        "copy them from the source and list them in the index"});
+  if (gone)
+    findings.push_back(
+        {"against.lost", Severity::error,
+         fmt::format("{} tensors of the source are gone, the first is '{}'", gone.count, gone.first),
+         "the model is not whole", "copy them from the source"});
+  if (added)
+    findings.push_back(
+        {"against.added", Severity::warning,
+         fmt::format("{} tensors are not in the source, the first is '{}'", added.count, added.first),
+         "somebody added them", "make sure that they belong here"});
 
-  std::atomic<std::uint64_t> same{0}, changed{0};
-  std::string first_changed;
+  std::uint64_t same = 0;
+  Several changed;
   std::mutex mutex;
   std::vector<std::vector<std::uint8_t>> buffers(static_cast<std::size_t>(context.threads));
   context.progress.begin("compare", total);
   parallel_for(both.size(), context.threads, [&](std::size_t i, int worker) {
     const auto& [here, there] = both[i];
     std::vector<std::uint8_t>& buffer = buffers[static_cast<std::size_t>(worker)];
-    const bool equal = here->dtype == there->dtype && here->shape == there->shape && here->size == there->size &&
+    const bool equal = here->dtype == there->dtype && here->shape == there->shape &&
+                       here->size == there->size &&
                        digest(context, inventory.shard_path(*here), *here, buffer) ==
                            digest(context, source.shard_path(*there), *there, buffer);
-    ++(equal ? same : changed);
     const std::lock_guard<std::mutex> lock(mutex);
-    if (!equal && (first_changed.empty() || here->name < first_changed)) first_changed = here->name;
+    if (equal)
+      ++same;
+    else
+      changed.add(here->name);
   });
   context.progress.end();
-  if (changed != 0)
-    findings.push_back({"against.changed", Severity::error,
-                        fmt::format("{} tensors outside the routed experts differ from the source, the first is '{}'",
-                                    changed.load(), first_changed),
-                        "repacking experts must leave the rest alone", "copy these tensors from the source"});
+  if (changed)
+    findings.push_back(
+        {"against.changed", Severity::error,
+         fmt::format("{} tensors outside the routed experts differ from the source, the first is '{}'",
+                     changed.count, changed.first),
+         "repacking experts must leave the rest alone", "copy these tensors from the source"});
   return same;
 }
 

@@ -1,24 +1,40 @@
 // The groups of checks; each adds what it finds.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "audit/inventory.h"
+#include "checkpoint/model.h"
 
 namespace planesmith {
 
 using Findings = std::vector<Finding>;
 
-// Completeness, scales, zeros, what the planes format can hold.
-void check_experts(const Context& context, const Inventory& inventory, const AuditRequest& request, Findings& findings);
-// Drafters, ignore lists, recipe groups: what quantizers lose or touch without a word.
+// Experts that planes can be made of.
+struct Experts {
+  Family family;
+  format::Geometry geometry;
+  std::uint64_t weights;  // tensors
+};
+
+// Completeness, scales, zeros, what the planes format can hold. None: planes cannot be made.
+std::optional<Experts> check_experts(const Context& context, const Inventory& inventory, std::uint64_t world,
+                                     Findings& findings);
+// Ignore lists and recipe groups: what quantizers touch or leave without a word.
 void check_recipe(const Inventory& inventory, Findings& findings);
+// Drafter layers: lost, not ignored by the recipe, or what only looks like one.
+void check_drafters(const Inventory& inventory, Findings& findings);
 // Tokenizer and processor files. source: folder of the checkpoint this one was made from; empty: none.
-void check_files(const Context& context, const Inventory& inventory, const std::string& source, Findings& findings);
-// Drafters and every tensor that is not a routed expert's against the checkpoint this one was made from; returns how
-// many are identical.
+void check_files(const Context& context, const Inventory& inventory, const std::string& source,
+                 Findings& findings);
+// Drafters and every tensor that is not a routed expert's against the checkpoint this one was made from;
+// returns how many are identical.
 std::uint64_t check_against(const Context& context, const Inventory& inventory, const Inventory& source,
                             Findings& findings);
-void check_profile(const Inventory& inventory, const Profile& profile, Findings& findings);
+// experts: none where they are refused; what config.json says is compared then. Without a profile, all that
+// are installed are looked at, and what they say is a note.
+void check_profile(const Context& context, const Inventory& inventory, const std::optional<Experts>& experts,
+                   const std::optional<Profile>& profile, Findings& findings);
 
 }  // namespace planesmith

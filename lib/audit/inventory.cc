@@ -9,20 +9,36 @@
 #include "base/file.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/index.h"
+#include "checkpoint/lfs_pointer.h"
 
 namespace planesmith {
 namespace {
 
+// The part of modelopt's own file that says what was quantized and what was left out.
+Json read_modelopt(const Context& context, const std::string& folder, std::vector<Finding>& findings) {
+  const std::string path = join(folder, "hf_quant_config.json");
+  try {
+    if (exists(context.os, path))
+      if (const Json file = read_json(context.os, path);
+          file.is_object() && file.contains("quantization") && file["quantization"].is_object())
+        return file["quantization"];
+  } catch (const Error& error) {
+    findings.push_back({"config.unreadable", Severity::error, error.what(),
+                        "loaders do not learn how the weights are quantized",
+                        "copy it from the model's repository"});
+  }
+  return Json::object();
+}
 
 Json read_config(const Context& context, const std::string& folder, std::vector<Finding>& findings) {
   const std::string path = join(folder, "config.json");
   try {
     if (exists(context.os, path)) return read_json(context.os, path);
-    findings.push_back({"config.missing", Severity::error, "config.json is missing", "no tool can tell what the model is",
-                        "copy it from the model's repository"});
+    findings.push_back({"config.missing", Severity::error, "config.json is missing",
+                        "no tool can tell what the model is", "copy it from the model's repository"});
   } catch (const Error& error) {
-    findings.push_back({"config.unreadable", Severity::error, error.what(), "no tool can tell what the model is",
-                        "copy it from the model's repository"});
+    findings.push_back({"config.unreadable", Severity::error, error.what(),
+                        "no tool can tell what the model is", "copy it from the model's repository"});
   }
   return Json::object();
 }
@@ -36,42 +52,78 @@ void check_total_size(const Context& context, const Inventory& inventory, std::v
   for (const auto& [name, tensor] : inventory.tensors) total += tensor.size;
   const Json& claimed = (*metadata)["total_size"];
   if (claimed != total)
-    findings.push_back({"index.total-size", Severity::warning,
-                        fmt::format("the index says {} bytes of tensors, the shards hold {}", claimed.dump(), total),
-                        "loaders plan memory by it, and it shows that index and shards are of different origin",
-                        "write the index again from the shards"});
+    findings.push_back(
+        {"index.total-size", Severity::warning,
+         fmt::format("the index says {} bytes of tensors, the shards hold {}", claimed.dump(), total),
+         "loaders plan memory by it, and it shows that index and shards are of different origin",
+         "write the index again from the shards"});
 }
 
-void compare_with_index(const CheckpointIndex& index, const Inventory& inventory, std::vector<Finding>& findings) {
-  std::uint64_t absent = 0, elsewhere = 0, unlisted = 0;
-  std::string first_absent, first_elsewhere, first_unlisted;
+void compare_with_index(const CheckpointIndex& index, const Inventory& inventory,
+                        std::vector<Finding>& findings) {
+  const std::set<std::string> readable(inventory.shards.begin(), inventory.shards.end());
+  Several absent, elsewhere, unlisted;
   for (const CheckpointIndex::Entry& entry : index.entries) {
     const Tensor* tensor = inventory.find(entry.tensor);
     const std::string& shard = index.shards[entry.shard];
-    const bool readable = std::find(inventory.shards.begin(), inventory.shards.end(), shard) != inventory.shards.end();
     if (tensor == nullptr) {
-      if (readable && absent++ == 0) first_absent = entry.tensor;
-    } else if (inventory.shards[tensor->shard] != shard && elsewhere++ == 0) {
-      first_elsewhere = entry.tensor;
+      if (readable.contains(shard)) absent.add(entry.tensor);
+    } else if (inventory.shards[tensor->shard] != shard) {
+      elsewhere.add(entry.tensor);
     }
   }
   for (const auto& [name, tensor] : inventory.tensors)
-    if (index.find(name) == nullptr && unlisted++ == 0) first_unlisted = name;
-  if (absent != 0)
-    findings.push_back({"index.absent", Severity::error,
-                        fmt::format("{} indexed tensors are in no shard, the first is '{}'", absent, first_absent),
-                        "loading fails, or leaves the weights as they were initialized",
-                        "download the shards again, or write the index again"});
-  if (elsewhere != 0)
+    if (index.find(name) == nullptr) unlisted.add(name);
+  if (absent)
+    findings.push_back(
+        {"index.absent", Severity::error,
+         fmt::format("{} indexed tensors are in no shard, the first is '{}'", absent.count, absent.first),
+         "loading fails, or leaves the weights as they were initialized",
+         "download the shards again, or write the index again"});
+  if (elsewhere)
     findings.push_back({"index.elsewhere", Severity::error,
-                        fmt::format("{} tensors are in another shard than the index says, the first is '{}'", elsewhere,
-                                    first_elsewhere),
+                        fmt::format("{} tensors are in another shard than the index says, the first is '{}'",
+                                    elsewhere.count, elsewhere.first),
                         "loaders look where the index points", "write the index again"});
-  if (unlisted != 0)
+  if (unlisted)
     findings.push_back({"index.unlisted", Severity::warning,
-                        fmt::format("{} tensors in the shards are not in the index, the first is '{}'", unlisted,
-                                    first_unlisted),
-                        "loaders that go by the index never see them", "write the index again, or drop the tensors"});
+                        fmt::format("{} tensors in the shards are not in the index, the first is '{}'",
+                                    unlisted.count, unlisted.first),
+                        "loaders that go by the index never see them",
+                        "write the index again, or drop the tensors"});
+}
+
+// Adds a shard's tensors to the inventory, those that another shard has as well to `twice`.
+void take_shard(const Context& context, const std::string& name, Inventory& out, Several& twice,
+                std::vector<Finding>& findings) {
+  const std::string path = out.path(name);
+  try {
+    if (!exists(context.os, path)) {
+      findings.push_back({"shards.missing", Severity::error,
+                          fmt::format("'{}' is in the index and not in the folder", name),
+                          "its tensors cannot be loaded", "download the shard"});
+      return;
+    }
+    const File file = File::open_read(context.os, path);
+    if (is_lfs_pointer(file)) {
+      findings.push_back({"shards.lfs-pointer", Severity::error,
+                          fmt::format("'{}' is a git-LFS pointer, not the shard itself", name),
+                          "its tensors were never downloaded",
+                          "run git lfs pull in the repository, or download the shard"});
+      return;
+    }
+    SafetensorsHeader header = read_safetensors_header(file);
+    for (Tensor& tensor : header.tensors) {
+      tensor.shard = static_cast<std::uint32_t>(out.shards.size());
+      const auto [at, added] = out.tensors.emplace(tensor.name, tensor);
+      if (!added)
+        twice.add(fmt::format("{}' in '{}' and '{}", tensor.name, out.shards[at->second.shard], name));
+    }
+    out.shards.push_back(name);
+  } catch (const Error& error) {
+    findings.push_back({"shards.unreadable", Severity::error, error.what(), "its tensors cannot be loaded",
+                        "download the shard again"});
+  }
 }
 
 }  // namespace
@@ -88,6 +140,7 @@ Inventory take_inventory(const Context& context, const std::string& folder, std:
   if (!out.config.is_object()) out.config = Json::object();
   out.quantization = config_value(out.config, "quantization_config");
   if (!out.quantization.is_object()) out.quantization = Json::object();
+  out.modelopt = read_modelopt(context, folder, findings);
 
   std::set<std::string> names;
   std::optional<CheckpointIndex> index;
@@ -103,43 +156,48 @@ Inventory take_inventory(const Context& context, const std::string& folder, std:
   }
   for (const std::string& name : list_dir(context.os, folder))
     if (name.ends_with(".safetensors") && names.insert(name).second && index)
-      findings.push_back({"index.extra-shard", Severity::warning, fmt::format("'{}' is not in the index", name),
-                          "loaders that take every shard in the folder see other tensors than those that go by the index",
-                          "remove the file, or write the index again"});
+      findings.push_back(
+          {"index.extra-shard", Severity::warning, fmt::format("'{}' is not in the index", name),
+           "loaders that take every shard in the folder see other tensors than those that go by the index",
+           "remove the file, or write the index again"});
   if (names.empty())
-    findings.push_back({"shards.none", Severity::error, "the folder has no safetensors shards", "there is nothing to convert",
-                        "give the folder that the shards were downloaded to"});
+    findings.push_back({"shards.none", Severity::error, "the folder has no safetensors shards",
+                        "there is nothing to convert", "give the folder that the shards were downloaded to"});
 
+  Several twice;
   for (const std::string& name : names) {
     context.check_stop();
-    try {
-      SafetensorsHeader header = read_safetensors_header(File::open_read(context.os, out.path(name)));
-      for (Tensor& tensor : header.tensors) {
-        tensor.shard = static_cast<std::uint32_t>(out.shards.size());
-        const auto [at, added] = out.tensors.emplace(tensor.name, tensor);
-        if (!added)
-          findings.push_back({"shards.twice", Severity::error,
-                              fmt::format("tensor '{}' is in '{}' and in '{}'", tensor.name, out.shards[at->second.shard], name),
-                              "which of them is loaded depends on the loader", "drop one of them"});
-      }
-      out.shards.push_back(name);
-    } catch (const Error& error) {
-      findings.push_back({"shards.unreadable", Severity::error, error.what(), "its tensors cannot be loaded",
-                          "download the shard again"});
-    }
+    take_shard(context, name, out, twice, findings);
   }
+  if (twice)
+    findings.push_back(
+        {"shards.twice", Severity::error,
+         fmt::format("{} tensors are in two shards, the first is '{}'", twice.count, twice.first),
+         "which of them is loaded depends on the loader", "drop one of them"});
   if (index) {
     compare_with_index(*index, out, findings);
-    check_total_size(context, out, findings);
+    if (out.shards.size() == names.size()) check_total_size(context, out, findings);
   }
   return out;
+}
+
+bool quantized(const Tensor& tensor) {
+  switch (tensor.dtype) {
+    case Dtype::f8_e4m3:
+    case Dtype::f8_e5m2:
+    case Dtype::i8:
+    case Dtype::u8:
+    case Dtype::f4:
+      return true;
+    default:
+      return false;
+  }
 }
 
 std::vector<std::string> modules_of(const Inventory& inventory) {
   std::vector<std::string> out;
   for (const auto& [name, tensor] : inventory.tensors) {
-    const std::size_t dot = name.find_last_of('.');
-    if (dot != std::string::npos) out.push_back(name.substr(0, dot));
+    out.push_back(name.substr(0, name.find_last_of('.')));
   }
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());

@@ -10,11 +10,22 @@
 
 namespace planesmith {
 
+// Things of one kind: how many there are, and the first of them.
+struct Several {
+  std::uint64_t count = 0;
+  std::string first;
+  void add(const std::string& name) {
+    if (count++ == 0 || name < first) first = name;
+  }
+  explicit operator bool() const { return count != 0; }
+};
+
 struct Inventory {
   std::string folder;
-  Json config;                                // an empty object where it is missing or unreadable
-  Json quantization;                          // quantization_config, wherever it is nested; or empty
-  std::vector<std::string> shards;            // those that could be read; Tensor::shard counts them
+  Json config;        // an empty object where it is missing or unreadable
+  Json quantization;  // quantization_config, wherever it is nested; or empty
+  Json modelopt;      // "quantization" of hf_quant_config.json, where modelopt left one; or empty
+  std::vector<std::string> shards;  // those that could be read; Tensor::shard counts them
   std::map<std::string, Tensor, std::less<>> tensors;
 
   std::string path(const std::string& name) const { return folder + "/" + name; }
@@ -23,13 +34,16 @@ struct Inventory {
     return it == tensors.end() ? nullptr : &it->second;
   }
   std::string shard_path(const Tensor& tensor) const { return path(shards[tensor.shard]); }
-  std::uint64_t layers() const;               // num_hidden_layers; 0 where unknown
+  std::uint64_t layers() const;  // num_hidden_layers; 0 where unknown
 };
 
 // Findings about index and shards are added on the way.
 Inventory take_inventory(const Context& context, const std::string& folder, std::vector<Finding>& findings);
 
-// Tensor names without their last component ("... .weight"), each once, sorted.
+// Holds its weights as 8-bit floats or as integers, which a quantizer packed.
+bool quantized(const Tensor& tensor);
+
+// Tensor names without their last component ("... .weight") where they have several, each once, sorted.
 std::vector<std::string> modules_of(const Inventory& inventory);
 
 }  // namespace planesmith

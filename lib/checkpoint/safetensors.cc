@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json_stream.h"
+#include "checkpoint/lfs_pointer.h"
 
 namespace planesmith {
 namespace {
@@ -182,10 +183,7 @@ class HeaderVisitor final : public JsonVisitor {
 };
 
 void refuse_pointer(const File& file) {
-  constexpr std::string_view kMark = "version https://git-lfs.github.com/spec/";
-  std::array<std::uint8_t, kMark.size()> start{};
-  const std::size_t n = file.read_some(start, 0);
-  if (std::string_view(reinterpret_cast<const char*>(start.data()), n) == kMark)
+  if (is_lfs_pointer(file))
     throw Error(file.path(), "is a git-LFS pointer, not the file itself; fetch the data with 'git lfs pull'")
         .at(0);
 }

@@ -80,7 +80,11 @@ std::vector<std::string> profile_folders() {
   std::vector<std::string> folders;
   if (const char* chosen = ::getenv("PLANESMITH_PROFILES"); chosen != nullptr && *chosen != '\0')
     folders.push_back(chosen);
-  folders.push_back(join(parent_of(parent_of(real_path("/proc/self/exe"))), "share/planesmith/profiles"));
+  try {
+    folders.push_back(join(parent_of(parent_of(real_path("/proc/self/exe"))), "share/planesmith/profiles"));
+  } catch (const Error&) {
+    // No /proc, as in a bare chroot: who calls can still name the folder.
+  }
   folders.push_back(PLANESMITH_SOURCE_PROFILES);
   return folders;
 }

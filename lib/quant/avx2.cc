@@ -207,6 +207,13 @@ OP void store_lane_pairs(std::uint8_t* to, V a) {
   store16(to, _mm256_castsi256_si128(a));
 }
 
+// Lane j of v[i] to lane i of v[j].
+OP void lanes_together(V v[2]) {
+  const V a = v[0];
+  v[0] = _mm256_permute2x128_si256(a, v[1], 0x20);
+  v[1] = _mm256_permute2x128_si256(a, v[1], 0x31);
+}
+
 // Quintal records, one a lane, 8 bytes and then 2: the first 8 of those of a and b; the last 2 of each.
 OP V record_heads(V a, V b) {
   return _mm256_permute4x64_epi64(low64(a, b), 0xD8);

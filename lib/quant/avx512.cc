@@ -226,6 +226,16 @@ OP void store_lane_pairs(std::uint8_t* to, V a) {
   store16(to + 16, _mm512_extracti32x4_epi32(a, 2));
 }
 
+// Lane j of v[i] to lane i of v[j].
+OP void lanes_together(V v[4]) {
+  const V a = _mm512_shuffle_i64x2(v[0], v[1], 0x44), b = _mm512_shuffle_i64x2(v[2], v[3], 0x44);
+  const V c = _mm512_shuffle_i64x2(v[0], v[1], 0xEE), d = _mm512_shuffle_i64x2(v[2], v[3], 0xEE);
+  v[0] = _mm512_shuffle_i64x2(a, b, 0x88);
+  v[1] = _mm512_shuffle_i64x2(a, b, 0xDD);
+  v[2] = _mm512_shuffle_i64x2(c, d, 0x88);
+  v[3] = _mm512_shuffle_i64x2(c, d, 0xDD);
+}
+
 // Quintal records, one a lane, 8 bytes and then 2: the first 8 of those of a and b; the last 2 of each.
 OP V record_heads(V a, V b) {
   return _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), b);

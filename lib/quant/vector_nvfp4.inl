@@ -1,15 +1,26 @@
 // Part of each file of vector kernels: NVFP4 by the rules of log_code.h, a chunk at a time.
 
-// Scales of a row panel, 16 groups of 16 columns at a time: bytes [group / 2][row] of the even groups and of
+constexpr unsigned kLanes = kV / 16;
+
+// Scales of a row panel, kV groups of 16 columns at a time: bytes [group / 2][row] of the even groups and of
 // the odd.
 struct GroupScales {
-  alignas(64) std::uint8_t even[8][16], odd[8][16];
+  alignas(64) std::uint8_t even[kV / 2][16], odd[kV / 2][16];
   OP void read(const std::uint8_t* rows, std::uint64_t stride, std::uint64_t groups) {
-    __m128i columns[16];
+    V columns[16];  // lane q of columns[c] is group 16q + c
     transpose_rows(rows, stride, groups, columns);
-    for (unsigned g = 0; g < 16; g += 2) {
-      store16(even[g / 2], columns[g]);
-      store16(odd[g / 2], columns[g + 1]);
+    for (unsigned c = 0; c < 16; c += 2 * kLanes) {
+      V evens[kLanes], odds[kLanes];
+      for (unsigned i = 0; i < kLanes; ++i) {
+        evens[i] = columns[c + 2 * i];
+        odds[i] = columns[c + 2 * i + 1];
+      }
+      lanes_together(evens);
+      lanes_together(odds);
+      for (unsigned q = 0; q < kLanes; ++q) {
+        store(even[8 * q + c / 2], evens[q]);
+        store(odd[8 * q + c / 2], odds[q]);
+      }
     }
   }
 };
@@ -156,10 +167,10 @@ bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& target) noexcept {
   for (std::uint64_t row = 0; row < s.rows; row += kTileRows) {
     const std::uint8_t* panel = s.weight + row * s.weight_stride;
     for (std::uint64_t at = 0; at < row_bytes; at += kV) {
-      const std::uint64_t in_groups = at % 128;  // 16 groups are 128 bytes
+      const std::uint64_t in_groups = at % (8 * kV);  // kV groups are 8 kV bytes
       if (in_groups == 0) {
         const std::uint64_t left = (row_bytes - at) / 8;
-        groups.read(s.scale + row * s.scale_stride + at / 8, s.scale_stride, left < 16 ? left : 16);
+        groups.read(s.scale + row * s.scale_stride + at / 8, s.scale_stride, left < kV ? left : kV);
       }
       RowsInMemory rows{panel + at, s.weight_stride};
       alignas(64) std::uint8_t padded[kTileRows][kV], chunk_scales[kV];

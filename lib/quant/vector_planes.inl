@@ -172,6 +172,34 @@ OP void prefetch(const std::uint8_t* at) {
   _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
 }
 
+// One step of a transposition: from[i] and from[i + 8], interleaved, become to[2i] and to[2i + 1]. Four steps
+// transpose 16 x 16 bytes, in each lane.
+template <typename Register>
+OP void interleave_halves(const Register from[16], Register to[16]) {
+  for (int i = 0; i < 8; ++i) {
+    to[2 * i] = low8(from[i], from[i + 8]);
+    to[2 * i + 1] = high8(from[i], from[i + 8]);
+  }
+}
+
+// Bytes (row, col) of 16 rows by `cols` columns, at most a register's, to lane col / 16 of columns[col % 16]
+// (byte `row` of it). Reads nothing beyond the rows; columns from `cols` on are zero.
+template <typename Register>
+OP void transpose_rows(const std::uint8_t* rows, std::uint64_t stride, std::uint64_t cols,
+                       Register columns[16]) {
+  Register a[16], b[16];
+  if (cols == sizeof(Register)) {
+    for (unsigned r = 0; r < 16; ++r) std::memcpy(&a[r], rows + r * stride, sizeof(Register));
+  } else {
+    std::memset(a, 0, sizeof a);
+    for (unsigned r = 0; r < 16; ++r) std::memcpy(&a[r], rows + r * stride, cols);
+  }
+  interleave_halves(a, b);
+  interleave_halves(b, a);
+  interleave_halves(a, b);
+  interleave_halves(b, columns);
+}
+
 // The scale plane of one row panel. `largest` takes the largest byte of each position.
 template <bool kStream>
 OP void place_scales(const std::uint8_t* rows, std::uint64_t stride, std::uint64_t cols, std::uint8_t* to,

@@ -27,8 +27,11 @@ inside() { chroot "$root" env DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr
 expect 0 inside apt-get install -y --no-install-recommends /planesmith.deb
 for program in build-planescache build-fp4-packs verify-ckpt-id pack-chunks repack-experts; do
   expect 0 inside $program --version
-  [ -e "$root/usr/share/man/man1/$program.1.gz" ] || [ -e "$root/usr/share/man/man1/$program.1" ] || fail "$program has no man page"
+  for file in man/man1/$program.1 bash-completion/completions/$program zsh/vendor-completions/_$program; do
+    [ -e "$root/usr/share/$file" ] || [ -e "$root/usr/share/$file.gz" ] || fail "the package has no $file"
+  done
 done
+for script in regenerate serve fetch; do expect 0 inside /usr/share/planesmith/scripts/$script.sh --help; done
 expect 0 inside build-planescache /demo/checkpoint --out /demo/cache --ckpt-id demo
 expect 0 inside verify-ckpt-id check --planescache /demo/cache --ckpt-id demo
 expect 0 inside verify-ckpt-id check --planescache /demo/cache --ckpt-id demo --print-env

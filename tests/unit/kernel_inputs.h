@@ -56,6 +56,8 @@ struct Shape {
   std::uint64_t rows, cols;
 };
 inline Shape draw_shape(const Draw& draw) {
+  // Some so wide that rows are many registers of scales long.
+  if (draw() % 8 == 0) return {16, 64 * (10 + draw() % 40u)};
   return {16 * (1 + draw() % 4u), 64 * (1 + draw() % 9u)};
 }
 
@@ -178,9 +180,15 @@ inline Nvfp4Case draw_nvfp4(const Draw& draw, const Shape& shape) {
   return c;
 }
 
-inline Mxfp4Case draw_mxfp4(const Draw& draw) { return draw_mxfp4(draw, draw_shape(draw)); }
-inline Fp8Case draw_fp8(const Draw& draw) { return draw_fp8(draw, draw_shape(draw)); }
-inline Nvfp4Case draw_nvfp4(const Draw& draw) { return draw_nvfp4(draw, draw_shape(draw)); }
+inline Mxfp4Case draw_mxfp4(const Draw& draw) {
+  return draw_mxfp4(draw, draw_shape(draw));
+}
+inline Fp8Case draw_fp8(const Draw& draw) {
+  return draw_fp8(draw, draw_shape(draw));
+}
+inline Nvfp4Case draw_nvfp4(const Draw& draw) {
+  return draw_nvfp4(draw, draw_shape(draw));
+}
 
 inline void spoil(Mxfp4Case& c, const Draw& draw) {
   c.scale.row(draw_below(draw, c.slice.rows))[draw_below(draw, c.slice.cols / 32)] = 255;
