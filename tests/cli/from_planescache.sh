@@ -39,7 +39,7 @@ expect 1 from --profile wrong.json
 says 'layer1\.fp13\.bin: is of a layer that is not sparse according to profile glm-mini'
 absent store
 expect 0 from --profile glm.json -n
-prints '^written   base pack: 4 files, 96 KiB \([0-9]+ bytes\), [0-9.]+ KiB with holes; 2-bit planes and scales, opened where'
+prints '^written   base pack: 4 files, 144 KiB \([0-9]+ bytes\), [0-9.]+ KiB with holes; 2-bit planes and scales, opened where'
 prints '^written   delta pack: .*; FP4 planes, opened where'
 absent store
 expect 0 from --profile glm.json --json

@@ -61,7 +61,7 @@ TEST_CASE("a changed element is named by tensor, row and column") {
     CHECK(difference.tensor == "layers.1.ffn.experts.2.w3.weight");
     CHECK(difference.row == 5);
     CHECK(difference.col == 10);
-    CHECK(difference.repair.find("build-planescache " + served.checkpoint() + " --out " + served.root +
+    CHECK(difference.repair.find("build-planescache " + real_path(served.checkpoint()) + " --out " + served.root +
                                  " --fp4 nibble --ckpt-id golden-ds4-mini --world 1 --rank 0 --zero-mode auto "
                                  "--layers 1 --force") == 0);
     // What the checkpoint has there.
