@@ -66,7 +66,7 @@ struct Found {
 // All tensors of one projection of one expert, by role.
 using Slots = std::array<const Tensor*, kRoles>;
 const Tensor* at(const Slots& slots, Role role) {
-  return slots[static_cast<std::size_t>(role)];
+  return slots.at(static_cast<std::size_t>(role));
 }
 
 bool is_packed(const Tensor& weight) {

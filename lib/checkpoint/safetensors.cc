@@ -233,8 +233,8 @@ void check_layout(const File& file, const SafetensorsHeader& header) {
   std::uint64_t end = 0;
   const Tensor* before = nullptr;
   for (const Tensor& t : header.tensors) {
-    const auto refuse = [&](std::string reason) {
-      throw Error(file.path(), std::move(reason)).in_tensor(t.name).at(t.described_at);
+    const auto refuse = [&](const std::string& reason) {
+      throw Error(file.path(), reason).in_tensor(t.name).at(t.described_at);
     };
     const std::uint64_t t_end = t.offset + t.size;
     if (t.offset < end)
