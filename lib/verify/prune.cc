@@ -47,6 +47,7 @@ PruneReport prune(const Context& context, const PruneRequest& request) {
     context.check_stop();
     remove_pack(os, pack->stem);
   }
+  remove_stray_locks(os, store.folder);
   return report;
 }
 

@@ -269,6 +269,7 @@ RekeyReport rekey(const Context& context, const RekeyRequest& request) {
   // From here on the new identity is whole everywhere.
   for (const std::unique_ptr<Item>& item : items) item->remove_old();
   for (const FoundCache* cache : finished) remove_leftovers(os, store.root, *cache->meta, request.from);
+  remove_stray_locks(os, store.folder);
   return report;
 }
 

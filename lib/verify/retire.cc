@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <regex>
+
 #include "base/error.h"
 
 namespace planesmith {
@@ -80,6 +82,21 @@ void remove_pack(Os& os, const std::string& stem) {
   sync_dir(os, folder);
   remove_file(os, stem + ".json");
   sync_dir(os, folder);
+}
+
+void remove_stray_locks(Os& os, const std::string& folder) {
+  if (folder.empty() || !exists(os, folder)) return;
+  static const std::regex lock_name(
+      "\\.([a-z0-9]+\\.v2\\.[0-9a-f]{20}\\.rank[0-9]+of[0-9]+)(?:\\.layer[0-9]+)?\\.lock");
+  for (const std::string& name : list_dir(os, folder)) {
+    std::smatch match;
+    if (!std::regex_match(name, match, lock_name)) continue;
+    const std::string pack = match[1], stem = join(folder, pack);
+    if (exists(os, stem + ".pack") || exists(os, stem + ".json") || exists(os, join(folder, "." + pack)))
+      continue;
+    std::vector<LockFile> stale;  // taken once more, which removes it
+    LockFile::try_take(os, join(folder, name), stale);
+  }
 }
 
 }  // namespace planesmith

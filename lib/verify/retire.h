@@ -27,4 +27,8 @@ void remove_cache(Os& os, const std::string& folder);
 // without it would empty it, and after a rekey it is still somebody else's.
 void remove_pack(Os& os, const std::string& stem);
 
+// Removes builders' locks in a folder of packs whose pack is gone: whoever removed it was killed before letting go of them.
+// One that somebody holds stays.
+void remove_stray_locks(Os& os, const std::string& folder);
+
 }  // namespace planesmith
