@@ -97,26 +97,25 @@ void Target::make_folder(const std::string& member) {
   made_.insert(member);
 }
 
-void Target::replace(const std::string& from, const std::string& to, bool same) const {
-  if (same) {
-    remove_file(context_.os, from);
-  } else if (force_) {
-    rename_file(context_.os, from, to);
-  } else {
-    throw Error(to, "is there already with other contents; -f replaces it");
-  }
+void Target::require_force(const std::string& there) const {
+  if (!force_) throw Error(there, "is there already with other contents; -f replaces it");
 }
 
 void Target::put_file(std::size_t index, const Member& member) const {
   const std::string from = staged(index), to = path(member.path);
   const auto there = look(context_.os, to);
   if (there && S_ISDIR(there->st_mode)) throw Error(to, "is a folder, in the way of a file of this name");
+  if (there && S_ISREG(there->st_mode) && static_cast<std::uint64_t>(there->st_size) == member.size &&
+      same_contents(context_, from, to)) {
+    change_mode(context_.os, to, safe_mode(member));
+    return remove_file(context_.os, from);
+  }
+  if (there) require_force(to);
+  File file = File::open_write(context_.os, from);  // before its mode may forbid that
   change_mode(context_.os, from, safe_mode(member));
-  if (!there) return rename_file(context_.os, from, to);
-  const bool same = S_ISREG(there->st_mode) && static_cast<std::uint64_t>(there->st_size) == member.size &&
-                    same_contents(context_, from, to);
-  if (same) change_mode(context_.os, to, safe_mode(member));
-  replace(from, to, same);
+  file.sync();
+  file.close();
+  rename_file(context_.os, from, to);
 }
 
 void Target::put_link(std::size_t index, const Member& member) const {
@@ -124,22 +123,20 @@ void Target::put_link(std::size_t index, const Member& member) const {
   const bool hard = member.type == MemberType::hardlink;
   const auto there = look(context_.os, to);
   if (there && S_ISDIR(there->st_mode)) throw Error(to, "is a folder, in the way of a link of this name");
-  bool same = false;
+  bool same = false;  // in contents, but another file: the link takes its place
   if (there && hard) {
     const struct stat file = status(context_.os, target);
     if (there->st_ino == file.st_ino && there->st_dev == file.st_dev) return;
     same = S_ISREG(there->st_mode) && there->st_size == file.st_size && same_contents(context_, target, to);
-    if (same) return;
   } else if (there && S_ISLNK(there->st_mode)) {
-    same = link_text(context_.os, to) == member.target;
-    if (same) return;
+    if (link_text(context_.os, to) == member.target) return;
   }
   remove_file(context_.os, from);
   const int result = hard ? context_.os.link(target.c_str(), from.c_str())
                           : context_.os.symlink(member.target.c_str(), from.c_str());
   if (result != 0)
     throw Error(to, fmt::format("cannot make the link to '{}': {}", member.target, strerror(errno)));
-  if (there) return replace(from, to, false);
+  if (there && !same) require_force(to);
   rename_file(context_.os, from, to);
 }
 

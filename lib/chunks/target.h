@@ -35,8 +35,9 @@ class Target {
   // Makes a folder and those above it. Errors: what is there and is no folder, symbolic links to folders
   // included.
   void make_folder(const std::string& member);
-  // Moves a staged file under its name, which several threads may do at once; its folder must have been made.
-  // Where the same contents are there already they stay. Errors: other contents, without force.
+  // Moves a staged file under its name when its contents and mode are durable, which several threads may do
+  // at once; its folder must have been made. Where the same contents are there already they stay. Errors:
+  // other contents, without force.
   void put_file(std::size_t index, const Member& member) const;
   void put_link(std::size_t index, const Member& member) const;  // symbolic or hard
   void set_mode(const Member& member) const;  // of a file or folder that has its name, where it is another
@@ -49,7 +50,7 @@ class Target {
   void give_up() const noexcept;
 
  private:
-  void replace(const std::string& staged, const std::string& path, bool same) const;
+  void require_force(const std::string& there) const;  // to put something else in its place
 
   const std::string dir_, staging_;
   const bool force_;

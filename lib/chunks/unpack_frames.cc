@@ -335,6 +335,8 @@ void FrameUnpacker::install(Target& target, std::size_t frames_done) {
   const std::size_t begin = installed_;
   for (; installed_ < jobs_.size() && jobs_[installed_].end <= frames_done; ++installed_)
     target.make_folder(parent_of(jobs_[installed_].path));
+  // What the record tells of, and whose part may be gone, is not moved into a folder that a crash takes away.
+  if (frames_done_ != 0 && installed_ != begin) target.sync_folders();
   parallel_for(installed_ - begin, threads_, [&](std::size_t i, int) {
     const Job& job = jobs_[begin + i];
     Member member = m_.layout.members()[job.member];
@@ -343,7 +345,6 @@ void FrameUnpacker::install(Target& target, std::size_t frames_done) {
     const std::uint64_t data_end =
         member.extents.empty() ? 0 : member.extents.back().offset + member.extents.back().size;
     if (data_end != member.size || member.size == 0) target.set_size(begin + i, member.size);
-    target.sync_staged(begin + i);
     target.put_file(begin + i, member);
   });
 }

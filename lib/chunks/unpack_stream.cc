@@ -119,7 +119,6 @@ class StreamUnpacker {
          [&](std::size_t i, const Member& m) {
            context_.check_stop();
            target_.make_folder(parent_of(m.path));
-           target_.sync_staged(i);
            target_.put_file(i, m);
            ++result.files;
            result.bytes += m.size;

@@ -55,6 +55,8 @@ says 'a/tree/numbers.*-f'
 expect 0 pack-chunks unpack parts -C a -f && unpacked a
 chmod 600 a/tree/numbers
 expect 0 pack-chunks unpack parts -C a && unpacked a
+cp a/tree/noise copy && mv copy a/tree/sub/same  # the bytes of a hard link, in a file of its own
+expect 0 pack-chunks unpack parts -C a && unpacked a
 
 # damage is found, named, and leaves nothing wrong; mended, the run goes on
 size=$(stat -c %s parts/set.tar.zst.part.002)

@@ -119,6 +119,7 @@ void DurableTree::synced(int fd) {
   must(::fstat(fd, &st) == 0, "fstat");
   const Node node = node_of(st);
   if (node == 0) return;
+  durable_[node].mode = st.st_mode;
   if (S_ISDIR(st.st_mode)) {
     for (Change& c : changes_)
       if (std::any_of(c.edits.begin(), c.edits.end(), [&](const Edit& edit) { return edit.folder == node; }))
