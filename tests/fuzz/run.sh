@@ -58,7 +58,7 @@ seeds_chunks() {
     { printf t; cat "$work/$format"; } >"$1/tar-$format"
     { printf z; zstd -qc "$work/$format"; } >"$1/zstd-$format"
   done
-  { printf z; zstd -qc --no-check --stream-size=10 /dev/null; zstd -qc <"$work/pax"; } >"$1/zstd-frames"
+  { printf z; zstd -qc --no-check </dev/null; zstd -qc <"$work/pax"; } >"$1/zstd-frames"
   { printf m; cat $set.manifest.json; printf '\0'; cat $set.tar.zst.part.*; } >"$1/set"
   { printf c; cat $set.manifest.json; printf '\0'; cat $set.tar.zst.part.* | zstd -dq; } >"$1/content"
   rm -rf "$work"
