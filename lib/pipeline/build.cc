@@ -24,12 +24,6 @@ constexpr std::uint64_t kBytesPerTensor = 320;
 
 bool any(const SectionSet& set) { return std::find(set.begin(), set.end(), true) != set.end(); }
 
-std::uint64_t expert_read_bytes(const Expert& expert) {
-  std::uint64_t bytes = 0;
-  for (const ExpertTensors& tensors : expert) bytes += tensors.weight->size + tensors.scale->size;
-  return bytes;
-}
-
 // One layer on its way: its outputs are opened by the first expert and committed by the last.
 class LayerJob {
  public:
@@ -173,7 +167,7 @@ BuildReport build(const Context& context, const Checkpoint& checkpoint, const Mo
   std::atomic<std::uint64_t> converted{0}, elsewhere{0};
 
   std::uint64_t total = 0;
-  for (const Task& task : tasks) total += expert_read_bytes(task.job->layer().experts[task.expert]);
+  for (const Task& task : tasks) total += expert_bytes(task.job->layer().experts[task.expert]);
   if (!tasks.empty()) context.progress.begin("convert", total);
   parallel_for(tasks.size(), force.workers, [&](std::size_t i, int number) {
     context.check_stop();
@@ -192,7 +186,7 @@ BuildReport build(const Context& context, const Checkpoint& checkpoint, const Mo
       worker->run(expert, tasks[i].expert, outputs);
     }
     if (job.finish_expert()) ++converted;
-    context.progress.advance(expert_read_bytes(expert));
+    context.progress.advance(expert_bytes(expert));
   });
   context.progress.end();
 

@@ -50,7 +50,8 @@ void check_fp8_blocks(const Model& model, const format::RankShape& shape) {
                        shape.slice, model.block_rows, model.block_cols));
 }
 
-// One expert's tensors, all ranks.
+}  // namespace
+
 std::uint64_t expert_bytes(const Expert& expert) {
   std::uint64_t bytes = 0;
   for (const ExpertTensors& tensors : expert)
@@ -58,8 +59,6 @@ std::uint64_t expert_bytes(const Expert& expert) {
       if (tensor != nullptr) bytes += tensor->size;
   return bytes;
 }
-
-}  // namespace
 
 std::uint64_t Plan::allocated() const {
   std::uint64_t bytes = 0;

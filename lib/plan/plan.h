@@ -53,6 +53,9 @@ struct Plan {
 // world, nothing to build; for FP8 a slice that does not divide into scale blocks.
 Plan make_plan(const Model& model, const PlanRequest& request);
 
+// Bytes of one expert's tensors in the checkpoint, scales included, all ranks.
+std::uint64_t expert_bytes(const Expert& expert);
+
 // For people and for scripts: what is converted, what is left alone, what is written.
 std::string describe(const Plan& plan, const Model& model, std::uint64_t peak_memory);
 Json plan_json(const Plan& plan, const Model& model, std::uint64_t peak_memory);

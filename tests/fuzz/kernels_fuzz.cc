@@ -16,16 +16,6 @@ Draw draws_from(const std::uint8_t* data, std::size_t size) {
   return [data, end = data + size, rest = random_bytes(seed)]() mutable { return data < end ? *data++ : rest(); };
 }
 
-bool convert(const Kernels& kernels, const Mxfp4Slice& slice, ZeroSigns, const PlaneTarget& to) {
-  return kernels.mxfp4(slice, to);
-}
-bool convert(const Kernels& kernels, const Fp8Slice& slice, ZeroSigns signs, const PlaneTarget& to) {
-  return kernels.fp8(slice, signs, to);
-}
-bool convert(const Kernels& kernels, const Nvfp4Slice& slice, ZeroSigns signs, const PlaneTarget& to) {
-  return kernels.nvfp4(slice, signs, to);
-}
-
 template <typename Case>
 void conversion(Case drawn, const Draw& draw) {
   const bool spoiled = draw() % 8 == 0;

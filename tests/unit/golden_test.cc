@@ -7,6 +7,21 @@
 using namespace planesmith;
 using namespace planesmith::test;
 
+namespace {
+
+// A variant's packs, made in `store_in` from the cache in `cache_in`.
+FromCacheRequest from_cache(const Variant& variant, const Scratch& cache_in, const Scratch& store_in) {
+  FromCacheRequest request;
+  request.cache_root = cache_in / "planescache";
+  request.store = store_in / "store";
+  request.tiers = variant.request.tiers;
+  request.world = variant.request.world;
+  request.zero_mode = variant.request.zero_mode;
+  return request;
+}
+
+}  // namespace
+
 TEST_CASE("cache and packs in one pass equal the engine's, whatever the threads and the instruction set") {
   int files = 0;
   for (const std::string& model : kGoldenModels)
@@ -43,12 +58,7 @@ TEST_CASE("packs alone and packs from the cache equal those of the one pass, man
       build_into(context, golden(model) + "/checkpoint", packs_only, variant.ckpt_id, alone.path());
       CHECK(digests(alone / "store") == digests(together / "store"));
 
-      FromCacheRequest request;
-      request.cache_root = together / "planescache";
-      request.store = assembled / "store";
-      request.tiers = variant.request.tiers;
-      request.world = variant.request.world;
-      request.zero_mode = variant.request.zero_mode;
+      const FromCacheRequest request = from_cache(variant, together, assembled);
       const FromCacheReport report = packs_from_planescache(context, request, kScalarKernels);
       CHECK(report.ckpt_id == variant.ckpt_id);
       CHECK(report.complete);
@@ -66,12 +76,7 @@ TEST_CASE("packs from a cache without manifests equal those of the one pass, who
       build_into(context, golden(model) + "/checkpoint", variant.request, variant.ckpt_id, together.path());
       for (const auto& [path, digest] : digests(together / "planescache"))
         if (path.ends_with("manifest.json")) std::filesystem::remove(together / "planescache/" + path);
-      FromCacheRequest request;
-      request.cache_root = together / "planescache";
-      request.store = assembled / "store";
-      request.tiers = variant.request.tiers;
-      request.world = variant.request.world;
-      request.zero_mode = variant.request.zero_mode;
+      FromCacheRequest request = from_cache(variant, together, assembled);
       request.model = model_of_config(posix(), golden(model) + "/checkpoint");
       const FromCacheReport report = packs_from_planescache(context, request, kScalarKernels);
       CHECK(report.complete);

@@ -246,4 +246,15 @@ struct Planes {
   }
 };
 
+// The kernel for a family's slices; MXFP4 has no zeros to sign.
+inline bool convert(const Kernels& kernels, const Mxfp4Slice& slice, ZeroSigns, const PlaneTarget& to) {
+  return kernels.mxfp4(slice, to);
+}
+inline bool convert(const Kernels& kernels, const Fp8Slice& slice, ZeroSigns signs, const PlaneTarget& to) {
+  return kernels.fp8(slice, signs, to);
+}
+inline bool convert(const Kernels& kernels, const Nvfp4Slice& slice, ZeroSigns signs, const PlaneTarget& to) {
+  return kernels.nvfp4(slice, signs, to);
+}
+
 }  // namespace planesmith::testing

@@ -126,16 +126,6 @@ Planes planes_of(const Quantized& q, std::uint64_t rows, std::uint64_t cols, std
   return planes;
 }
 
-bool run(const Kernels& k, const Mxfp4Slice& s, ZeroSigns, const PlaneTarget& to) {
-  return k.mxfp4(s, to);
-}
-bool run(const Kernels& k, const Fp8Slice& s, ZeroSigns z, const PlaneTarget& to) {
-  return k.fp8(s, z, to);
-}
-bool run(const Kernels& k, const Nvfp4Slice& s, ZeroSigns z, const PlaneTarget& to) {
-  return k.nvfp4(s, z, to);
-}
-
 template <typename Slice>
 void check(const Slice& slice, const Draw& draw) {
   CHECK(!find_nonfinite(slice).found);
@@ -148,12 +138,12 @@ void check(const Slice& slice, const Draw& draw) {
     for (const Kernels* kernels : available_kernels()) {
       CAPTURE(kernels->name);
       Planes planes(slice.rows, slice.cols, lead);
-      REQUIRE(run(*kernels, slice, signs, planes.target(15, stream)));
+      REQUIRE(convert(*kernels, slice, signs, planes.target(15, stream)));
       CHECK(planes.bytes() == expected.bytes());
       CHECK(planes.zeros.zeros == expected.zeros.zeros);
       CHECK(planes.zeros.negative == expected.zeros.negative);
       ZeroCount count;  // without any plane
-      REQUIRE(run(*kernels, slice, signs, {.zeros = &count}));
+      REQUIRE(convert(*kernels, slice, signs, {.zeros = &count}));
       CHECK(count.zeros == expected.zeros.zeros);
       CHECK(count.negative == expected.zeros.negative);
     }
@@ -210,7 +200,7 @@ TEST_CASE("one plane at a time gives the same bytes and touches nothing else") {
           if ((wanted >> i & 1) == 0) expected.storage[i] = planes.storage[i];
         PlaneTarget target = planes.target(wanted, false);
         target.zeros = nullptr;
-        REQUIRE(run(*kernels, slice, ZeroSigns::keep, target));
+        REQUIRE(convert(*kernels, slice, ZeroSigns::keep, target));
         CHECK(planes.storage[0].size() == expected.storage[0].size());
         for (unsigned i = 0; i < 4; ++i)
           if ((wanted >> i & 1) == 0)
@@ -219,7 +209,7 @@ TEST_CASE("one plane at a time gives the same bytes and touches nothing else") {
         if (wanted == 15) CHECK(planes.bytes() == expected.bytes());
         // Planes that are wanted are the same whatever else is.
         Planes all(slice.rows, slice.cols, 0);
-        REQUIRE(run(*kernels, slice, ZeroSigns::keep, all.target(15, false)));
+        REQUIRE(convert(*kernels, slice, ZeroSigns::keep, all.target(15, false)));
         const PlaneTarget one = planes.target(15, false), every = all.target(15, false);
         const auto same = [&](unsigned i, const std::uint8_t* a, const std::uint8_t* b, std::uint64_t n) {
           if (wanted >> i & 1) CHECK(std::equal(a, a + n, b));
@@ -260,8 +250,8 @@ TEST_CASE("a NaN or an infinity anywhere is refused and found") {
     for (const Kernels* kernels : available_kernels()) {
       CAPTURE(kernels->name);
       Planes planes(c.slice.rows, c.slice.cols, 0);
-      CHECK(!run(*kernels, c.slice, ZeroSigns::keep, planes.target(15, false)));
-      CHECK(!run(*kernels, c.slice, ZeroSigns::alternate, planes.target(0, false)));
+      CHECK(!convert(*kernels, c.slice, ZeroSigns::keep, planes.target(15, false)));
+      CHECK(!convert(*kernels, c.slice, ZeroSigns::alternate, planes.target(0, false)));
     }
     return where;
   };
