@@ -178,24 +178,24 @@ OP V bits_from(V mask, V a, V b) {
 OP V xor_bits(V a, V b, V mask) {
   return a ^ (b & mask);
 }
-// Even elements of a, odd elements of b.
-OP V odd8_from(V a, V b) {
-  return _mm256_blendv_epi8(a, b, words(0xFF00));
+// Even elements of a; at odd elements the larger bytes of b and c.
+OP V odd8_max(V a, V b, V c) {
+  return _mm256_blendv_epi8(a, max8(b, c), words(0xFF00));
 }
-OP V odd16_from(V a, V b) {
-  return _mm256_blend_epi16(a, b, 0xAA);
+OP V odd16_max(V a, V b, V c) {
+  return _mm256_blend_epi16(a, max8(b, c), 0xAA);
 }
-OP V odd32_from(V a, V b) {
-  return _mm256_blend_epi32(a, b, 0xAA);
+OP V odd32_max(V a, V b, V c) {
+  return _mm256_blend_epi32(a, max8(b, c), 0xAA);
 }
 
 OP bool is_zero(V a) {
   return _mm256_testz_si256(a, a);
 }
 
-// The bytes of words that are below 256: first those of a, then those of b.
+// The bytes of words that are below 256, of a pair of registers.
 OP V narrow(V a, V b) {
-  return _mm256_permute4x64_epi64(_mm256_packus_epi16(a, b), 0xD8);
+  return _mm256_packus_epi16(a, b);
 }
 
 // The larger of each byte and its fellow 16 bytes away, in the same 32 bytes.
@@ -214,16 +214,16 @@ OP void lanes_together(V v[2]) {
   v[1] = _mm256_permute2x128_si256(a, v[1], 0x31);
 }
 
-// Quintal records, one a lane, 8 bytes and then 2: the first 8 of those of a and b; the last 2 of each.
+// Quintal records, one a lane, 8 bytes and then 2: the first 8 of those of a and b.
 OP V record_heads(V a, V b) {
-  return _mm256_permute4x64_epi64(low64(a, b), 0xD8);
+  return low64(a, b);
 }
-OP void store_record_tails(std::uint8_t* to, V a, V b) {
-  const V tails = _mm256_permute4x64_epi64(high64(a, b), 0xD8);
-  const V four =
-      shuffle(tails, every_lane(_mm_setr_epi8(0, 1, 8, 9, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1)));
-  _mm_storel_epi64(reinterpret_cast<__m128i*>(to),
-                   _mm_unpacklo_epi32(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1)));
+// The last 2 bytes of the records of 4 such pairs, in order. `tails` has the high64() of each: that of the last
+// pair in the low words, that of the first in the high ones.
+OP V record_tails(V tails) {
+  const V by_pair =
+      shuffle(tails, every_lane(_mm_setr_epi8(6, 7, 14, 15, 4, 5, 12, 13, 2, 3, 10, 11, 0, 1, 8, 9)));
+  return _mm256_permutevar8x32_epi32(by_pair, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
 // Codes of e4m3 bytes (log_code.h): an addition, and for subnormals a correction.
@@ -283,26 +283,34 @@ class GroupMaps {
   alignas(64) std::uint8_t map_[256][8];
 };
 
-// Quads of two rows, [row][t] with the four quads of each t in two registers, to the 64 bytes they fill in
-// their tile's nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then of the lower.
-OP void place_quads(V first32, V last32, V quads[2]) {
-  quads[0] = _mm256_permute4x64_epi64(low32(first32, last32), 0xD8);
-  quads[1] = _mm256_permute4x64_epi64(high32(first32, last32), 0xD8);
+// Lanes of a pair of registers: in a plane 0 1, 2 3; to work on, 0 2, 1 3. Then what packs lanes of both registers
+// keeps their order. This turns either into the other.
+OP void swap_order(V pair[2]) {
+  lanes_together(pair);
 }
 
-// The same of two rows of packed nibbles, `upper` and the one 8 rows below it.
+// Quads of four columns of a row, two at a time in the order (t = 0, 1; 2, 3) (quad 0 .. 3), to (t) (quad).
+OP V quads_by_t(V twos) {
+  return shuffle(twos, every_lane(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)));
+}
+
+// Two rows of packed nibbles, `upper` and the one 8 rows below it, to the 64 bytes they fill in their tile's nibble
+// plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then of the lower.
 OP void place_rows(V upper, V lower, V quads[2]) {
-  // Quad t of the first 16 columns beside quad t of the next 16: [half][t] to [t][half].
-  const V halves_together = every_lane(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
-  place_quads(shuffle(_mm256_permute2x128_si256(upper, lower, 0x20), halves_together),
-              shuffle(_mm256_permute2x128_si256(upper, lower, 0x31), halves_together), quads);
+  const V twos = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+  const V u = quads_by_t(_mm256_permutevar8x32_epi32(upper, twos)),
+          l = quads_by_t(_mm256_permutevar8x32_epi32(lower, twos));
+  quads[0] = low64(u, l);
+  quads[1] = high64(u, l);
 }
 
 // The same of rows whose packed nibbles are still in words, 32 columns in each register.
 OP void place_words(const V upper[2], const V lower[2], V quads[2]) {
-  const V u = _mm256_packus_epi16(upper[0], upper[1]), l = _mm256_packus_epi16(lower[0], lower[1]);
-  const V first = _mm256_permute2x128_si256(u, l, 0x20), next = _mm256_permute2x128_si256(u, l, 0x31);
-  place_quads(low16(first, next), high16(first, next), quads);
+  const V twos = _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7);
+  const V u = quads_by_t(_mm256_permutevar8x32_epi32(_mm256_packus_epi16(upper[0], upper[1]), twos)),
+          l = quads_by_t(_mm256_permutevar8x32_epi32(_mm256_packus_epi16(lower[0], lower[1]), twos));
+  quads[0] = low64(u, l);
+  quads[1] = high64(u, l);
 }
 
 // Adds to each 64-bit element how many of the other's bits are set.

@@ -31,7 +31,7 @@ struct Permutations {
   alignas(64) std::uint8_t
       levels_by_row[64];  // group g of row r: 16 (g / 2) + r of the even or the odd groups to 8r + g
   alignas(64) std::uint8_t byte_eight_times[64];  // byte i to bytes 8i .. 8i + 7
-  alignas(64) std::uint8_t record_tails[16];      // bytes 8 and 9 of each lane of two registers
+  alignas(64) std::uint8_t record_tails[64];  // lane l of a (of b) of pair p: word 3 - p of 64-bit 2l (2l + 1)
 };
 constexpr Permutations make_permutations() {
   Permutations from{};
@@ -40,9 +40,9 @@ constexpr Permutations make_permutations() {
     from.quads_by_t[i] = static_cast<std::uint8_t>(16 * q + 8 * u + 2 * t + i % 2);
     from.levels_by_row[i] = static_cast<std::uint8_t>(64 * (g % 2) + 16 * (g / 2) + r);
     from.byte_eight_times[i] = static_cast<std::uint8_t>(i / 8);
+    const unsigned pair = i / 16, lane = i / 2 % 4, of_b = i / 8 % 2;
+    from.record_tails[i] = static_cast<std::uint8_t>(8 * (2 * lane + of_b) + 2 * (3 - pair) + i % 2);
   }
-  for (unsigned i = 0; i < 16; ++i)
-    from.record_tails[i] = static_cast<std::uint8_t>(16 * (i / 2) + 8 + i % 2);
   return from;
 }
 constexpr Permutations kPermutations = make_permutations();
@@ -197,22 +197,22 @@ OP V bits_from(V mask, V a, V b) {
 OP V xor_bits(V a, V b, V mask) {
   return _mm512_ternarylogic_epi64(a, b, mask, 0x78);
 }
-// Even elements of a, odd elements of b.
-OP V odd8_from(V a, V b) {
-  return _mm512_mask_mov_epi8(a, 0xAAAAAAAAAAAAAAAA, b);
+// Even elements of a; at odd elements the larger bytes of b and c.
+OP V odd8_max(V a, V b, V c) {
+  return _mm512_mask_max_epu8(a, 0xAAAAAAAAAAAAAAAA, b, c);
 }
-OP V odd16_from(V a, V b) {
-  return _mm512_mask_mov_epi16(a, 0xAAAAAAAA, b);
+OP V odd16_max(V a, V b, V c) {
+  return _mm512_mask_max_epu8(a, 0xCCCCCCCCCCCCCCCC, b, c);
 }
-OP V odd32_from(V a, V b) {
-  return _mm512_mask_mov_epi32(a, 0xAAAA, b);
+OP V odd32_max(V a, V b, V c) {
+  return _mm512_mask_max_epu8(a, 0xF0F0F0F0F0F0F0F0, b, c);
 }
 
 OP bool is_zero(V a) {
   return _mm512_test_epi64_mask(a, a) == 0;
 }
 
-// The bytes of words that are below 256: first those of a, then those of b.
+// The bytes of words that are below 256, of a pair of registers: first those of a, then those of b.
 OP V narrow(V a, V b) {
   return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), _mm512_packus_epi16(a, b));
 }
@@ -236,13 +236,14 @@ OP void lanes_together(V v[4]) {
   v[3] = _mm512_shuffle_i64x2(c, d, 0xDD);
 }
 
-// Quintal records, one a lane, 8 bytes and then 2: the first 8 of those of a and b; the last 2 of each.
+// Quintal records, one a lane, 8 bytes and then 2: the first 8 of those of a and b.
 OP V record_heads(V a, V b) {
   return _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), b);
 }
-OP void store_record_tails(std::uint8_t* to, V a, V b) {
-  const V from = _mm512_castsi128_si512(load16(kPermutations.record_tails));
-  store16(to, _mm512_castsi512_si128(_mm512_permutex2var_epi8(a, from, b)));
+// The last 2 bytes of the records of 4 such pairs, in order. `tails` has the high64() of each: that of the last
+// pair in the low words, that of the first in the high ones.
+OP V record_tails(V tails) {
+  return _mm512_permutexvar_epi8(load(kPermutations.record_tails), tails);
 }
 
 // Codes of e4m3 bytes (log_code.h). The permute ignores the sign bit.
@@ -283,6 +284,9 @@ class GroupMaps {
   }
   V index_[2], minus_, plus_;
 };
+
+// Planes are worked on in their own order (compare avx2.cc).
+OP void swap_order(V[2]) {}
 
 // Two rows of packed nibbles, `upper` and the one 8 rows below it, two tiles of 32 bytes each, to the 64
 // bytes they fill in each tile's nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then

@@ -28,23 +28,26 @@ struct GroupScales {
 // The largest magnitude index of each group and row: byte r of lane i is that of row r in group 2i (even) or
 // 2i + 1.
 OP void largest_by_group(const RowsInMemory& row, V& even, V& odd) {
-  const V low_bits = bytes(7);
+  // The largest index is at the top of the largest byte, whatever stands below it; until the end it stays there.
   V sixteen[16], eight[8], four[4], two[2];
 #pragma GCC unroll 16
-  for (unsigned r = 0; r < 16; ++r) sixteen[r] = max8(row(r) & low_bits, shift_right16<4>(row(r)) & low_bits);
+  for (unsigned r = 0; r < 16; ++r) {
+    const V magnitudes = row(r) & bytes(0x77);
+    sixteen[r] = max8(magnitudes, shift_left16<4>(magnitudes));
+  }
   // Halve a group's bytes and put the halves of two rows side by side, until each group has 8 rows in its 8
   // bytes.
   for (int i = 0; i < 8; ++i)
-    eight[i] = odd8_from(max8(sixteen[2 * i], shift_right16<8>(sixteen[2 * i])),
-                         max8(sixteen[2 * i + 1], shift_left16<8>(sixteen[2 * i + 1])));
+    eight[i] = odd8_max(max8(sixteen[2 * i], shift_right16<8>(sixteen[2 * i])),  //
+                        sixteen[2 * i + 1], shift_left16<8>(sixteen[2 * i + 1]));
   for (int i = 0; i < 4; ++i)
-    four[i] = odd16_from(max8(eight[2 * i], shift_right32<16>(eight[2 * i])),
-                         max8(eight[2 * i + 1], shift_left32<16>(eight[2 * i + 1])));
+    four[i] = odd16_max(max8(eight[2 * i], shift_right32<16>(eight[2 * i])),  //
+                        eight[2 * i + 1], shift_left32<16>(eight[2 * i + 1]));
   for (int i = 0; i < 2; ++i)
-    two[i] = odd32_from(max8(four[2 * i], shift_right64<32>(four[2 * i])),
-                        max8(four[2 * i + 1], shift_left64<32>(four[2 * i + 1])));
-  even = low64(two[0], two[1]);
-  odd = high64(two[0], two[1]);
+    two[i] = odd32_max(max8(four[2 * i], shift_right64<32>(four[2 * i])),  //
+                       four[2 * i + 1], shift_left64<32>(four[2 * i + 1]));
+  even = shift_right16<4>(low64(two[0], two[1])) & bytes(7);
+  odd = shift_right16<4>(high64(two[0], two[1])) & bytes(7);
 }
 
 // A chunk of NVFP4 weights, a row at a time once its scale bytes are known.
@@ -159,7 +162,7 @@ bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& target) noexcept {
   TileTarget to(target);
   std::uint8_t* scales = target.scales;
   const std::uint64_t row_bytes = s.cols / 2;
-  const Fetch fetch(row_bytes, s.weight_stride);
+  const Fetch fetch(row_bytes, s.weight_stride), fetch_scales(row_bytes / 8, s.scale_stride);
   V largest_code = bytes(0);
   ZeroSums sums;
   std::uint64_t padding = 0;
@@ -171,6 +174,10 @@ bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& target) noexcept {
       if (in_groups == 0) {
         const std::uint64_t left = (row_bytes - at) / 8;
         groups.read(s.scale + row * s.scale_stride + at / 8, s.scale_stride, left < kV ? left : kV);
+      }
+      for (unsigned r = 0; r < 2; ++r) {  // of 16 rows, with each of 8 chunks
+        const std::uint64_t scale_row = row + 2 * (in_groups / kV) + r;
+        prefetch(s.scale + scale_row * s.scale_stride + at / 8 + fetch_scales.distance(at / 8));
       }
       RowsInMemory rows{panel + at, s.weight_stride};
       alignas(64) std::uint8_t padded[kTileRows][kV], chunk_scales[kV];

@@ -62,16 +62,40 @@ OP V record_of(V low, V high) {
 // line.
 constexpr unsigned kLineQuads = 128 / kV;
 
-// Packs the nibbles that stand at byte `at` of their tile's nibble plane. `tails` collects the last 64 bytes
-// of a quintal tile.
+// The last 2 bytes of each record of a quintal tile, the last line of it: 4 pairs of registers fill one. Kept until
+// the line is whole, since half a line past the caches costs more than a whole one.
+struct RecordTails {
+  V of_four_pairs[64 / kV];
+  OP RecordTails() {
+    for (V& tails : of_four_pairs) tails = bytes(0);
+  }
+  OP void add(unsigned pair, V record_a, V record_b) {
+    V& tails = of_four_pairs[pair / 4];
+    tails = shift_left64<16>(tails) | high64(record_a, record_b);
+  }
+  template <bool kStream>
+  OP void put_to(const TileTarget& to) const {
+    if (to.quintals == nullptr) return;
+    for (unsigned i = 0; i < 64 / kV; ++i)
+      put<kStream>(to.quintals + 256 + i * kV, record_tails(of_four_pairs[i]));
+  }
+};
+
+// Packs the nibbles that stand at byte `at` of their tile's nibble plane, pairs of registers in working order.
 template <bool kStream>
-OP void emit(const TileTarget& to, unsigned at, const V quads[kLineQuads], std::uint8_t* tails) {
+OP void emit(const TileTarget& to, unsigned at, const V quads[kLineQuads], RecordTails& tails) {
   V low[kLineQuads], high[kLineQuads];
   for (unsigned i = 0; i < kLineQuads; ++i) {
-    if (to.nibbles != nullptr) put<kStream>(to.nibbles + at + i * kV, quads[i]);
     low[i] = low_nibbles(quads[i]);
     high[i] = high_nibbles(quads[i]);
   }
+  if (to.nibbles != nullptr)
+    for (unsigned i = 0; i < kLineQuads; i += 2) {
+      V pair[2] = {quads[i], quads[i + 1]};
+      swap_order(pair);
+      put<kStream>(to.nibbles + at + i * kV, pair[0]);
+      put<kStream>(to.nibbles + at + (i + 1) * kV, pair[1]);
+    }
   if (to.codes != nullptr)
     for (unsigned i = 0; i < kLineQuads; i += 2)
       put<kStream>(to.codes + at / 2 + i * kV / 2, codes_of(low[i], high[i], low[i + 1], high[i + 1]));
@@ -79,20 +103,14 @@ OP void emit(const TileTarget& to, unsigned at, const V quads[kLineQuads], std::
     for (unsigned i = 0; i < kLineQuads; i += 2) {
       const V record_a = record_of(low[i], high[i]), record_b = record_of(low[i + 1], high[i + 1]);
       put<kStream>(to.quintals + at / 2 + i * kV / 2, record_heads(record_a, record_b));
-      store_record_tails(tails + at / 8 + i * kV / 8, record_a, record_b);
+      tails.add((at / kV + i) / 2, record_a, record_b);
     }
-}
-
-template <bool kStream>
-OP void put_tails(const TileTarget& to, const std::uint8_t* tails) {
-  if (to.quintals == nullptr) return;
-  for (unsigned i = 0; i < 64; i += kV) put<kStream>(to.quintals + 256 + i, load(tails + i));
 }
 
 // Packs the first `tiles` tiles of a chunk; row(r) gives its packed nibbles.
 template <bool kStream, typename Rows>
 OP void pack_chunk(Rows& row, unsigned tiles, TileTarget& to) {
-  alignas(64) std::uint8_t tails[2][64];
+  RecordTails tails[2];
   TileTarget next = to;
   next.advance(1);
 #pragma GCC unroll 4
@@ -112,15 +130,15 @@ OP void pack_chunk(Rows& row, unsigned tiles, TileTarget& to) {
       if (tiles == 2) emit<kStream>(next, 64 * g, of_next, tails[1]);
     }
   }
-  put_tails<kStream>(to, tails[0]);
-  if (tiles == 2) put_tails<kStream>(next, tails[1]);
+  tails[0].put_to<kStream>(to);
+  if (tiles == 2) tails[1].put_to<kStream>(next);
   to.advance(tiles);
 }
 
 // Packs one tile; words(r, out) gives the packed nibbles of row r in words, strip by strip of kV columns.
 template <bool kStream, typename Words>
 OP void pack_tile(Words& words, TileTarget& to) {
-  alignas(64) std::uint8_t tails[64];
+  RecordTails tails;
 #pragma GCC unroll 4
   for (unsigned g = 0; g < 8; g += 2) {
     V quads[kLineQuads];
@@ -132,7 +150,7 @@ OP void pack_tile(Words& words, TileTarget& to) {
     }
     emit<kStream>(to, 64 * g, quads, tails);
   }
-  put_tails<kStream>(to, tails);
+  tails.put_to<kStream>(to);
   to.advance(1);
 }
 
@@ -236,6 +254,8 @@ bool mxfp4_slice(const Mxfp4Slice& s, const PlaneTarget& target) noexcept {
     const std::uint8_t* panel = s.weight + row * s.weight_stride;
     for (std::uint64_t at = 0; at < whole; at += kV) {
       const FetchingRows rows{{panel + at, s.weight_stride}, fetch.distance(at)};
+      const std::uint64_t line = at / 64;  // of the panel's scales, which are read when its weights are done
+      prefetch(s.scale + (row + line % kTileRows) * s.scale_stride + line / kTileRows * 64);
       pack_chunk<kStream>(rows, kChunkTiles, to);
     }
     if (whole < row_bytes) {
@@ -260,13 +280,14 @@ void vector_from_nibbles(const std::uint8_t* nibbles, std::uint64_t tiles, std::
                          std::uint8_t* quintals) noexcept {
   TileTarget to(PlaneTarget{codes, nullptr, quintals, nullptr});
   for (std::uint64_t tile = 0; tile < tiles; ++tile, nibbles += kNibbleTile) {
-    alignas(64) std::uint8_t tails[64];
+    RecordTails tails;
     for (unsigned at = 0; at < kNibbleTile; at += 128) {
       V quads[kLineQuads];
       for (unsigned i = 0; i < kLineQuads; ++i) quads[i] = load(nibbles + at + i * kV);
+      for (unsigned i = 0; i < kLineQuads; i += 2) swap_order(quads + i);
       emit<false>(to, at, quads, tails);
     }
-    put_tails<false>(to, tails);
+    tails.put_to<false>(to);
     to.advance(1);
   }
 }
