@@ -70,8 +70,7 @@ int run_build(Context& context, const BuildFlags& flags, PlanRequest request, Bu
 
   const Checkpoint checkpoint = Checkpoint::open(context, flags.checkpoint);
   const Model model = find_experts(checkpoint);
-  if (const std::string note = compare_with_profiles(context.os, model.geometry); !note.empty())
-    context.progress.say(note);
+  say_profile(context, model.geometry);
   const Plan plan = make_plan(model, request);
   const std::unique_ptr<Backend> backend = make_backend(backend_of(flags));
   const Workforce force = plan_workforce(context, checkpoint, model, plan, *backend);

@@ -164,7 +164,7 @@ std::string zsh_arguments(const CLI::App& app, const std::string& indent) {
 }  // namespace
 
 std::string man_page(const CLI::App& app) {
-  const std::string name = app.get_name();
+  const std::string& name = app.get_name();
   std::string title = name;
   std::transform(title.begin(), title.end(), title.begin(), [](unsigned char c) { return std::toupper(c); });
   std::string out = fmt::format(
@@ -188,7 +188,7 @@ std::string man_page(const CLI::App& app) {
 }
 
 std::string bash_completion(const CLI::App& app) {
-  const std::string name = app.get_name();
+  const std::string& name = app.get_name();
   std::vector<std::string> names;
   std::string cases;
   for (const CLI::App* command : commands_of(app)) {
@@ -219,7 +219,7 @@ std::string bash_completion(const CLI::App& app) {
 }
 
 std::string zsh_completion(const CLI::App& app) {
-  const std::string name = app.get_name();
+  const std::string& name = app.get_name();
   const auto commands = commands_of(app);
   if (commands.empty())
     return fmt::format("#compdef {}\n_arguments -s \\\n{}  '*:file:_files'\n", name,

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <cmath>
+
 #include "base/error.h"
 
 namespace planesmith {
@@ -13,7 +15,7 @@ constexpr auto kLiveInterval = std::chrono::milliseconds(200);
 constexpr auto kPlainInterval = std::chrono::seconds(10);
 
 std::string clock_text(double seconds) {
-  const auto s = static_cast<std::uint64_t>(seconds + .5);
+  const auto s = static_cast<std::uint64_t>(std::llround(seconds));
   return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60) : fmt::format("{}:{:02}", s / 60, s % 60);
 }
 

@@ -101,9 +101,7 @@ int run(Context& context, const CheckOptions& options) {
     if (options.sample || options.all)
       sample = compare_with_checkpoint(context, store, verdict, checkpoint, model, sample_of(options));
   }
-  if (verdict.model)
-    if (const std::string note = compare_with_profiles(context.os, verdict.model->geometry); !note.empty())
-      context.progress.say(note);
+  if (verdict.model) say_profile(context, verdict.model->geometry);
   const bool good = verdict.hit() && (!sample || sample->differences.empty());
 
   if (options.json) {

@@ -58,7 +58,7 @@ std::string to_text(const AuditReport& report) {
           fmt::format("         why  {}\n         fix  {}\n", printable(finding.why), printable(finding.fix));
   }
   if (report.compared != 0)
-    out += fmt::format("{} tensors outside the routed experts equal the source's\n", report.compared);
+    out += fmt::format("{} tensors besides the experts' weights equal the source's\n", report.compared);
   out += fmt::format("{} shards, {} tensors: {} errors, {} warnings\n", report.shards, report.tensors,
                      counts[2], counts[1]);
   return out;

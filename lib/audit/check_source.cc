@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
 #include "audit/checks.h"
 #include "base/error.h"
@@ -27,10 +28,21 @@ bool is_of_tokenizer(std::string_view file) {
          std::find(std::begin(kOthers), std::end(kOthers), file) != std::end(kOthers);
 }
 
-// Weights and scales of routed experts are what conversion and repacking change; the rest is left alone.
-bool converted(const Inventory& inventory, const Tensor& tensor) {
-  return parse_tensor_name(tensor.name, inventory.layers(), tensor.shape.size()).kind ==
-         TensorName::Kind::expert;
+// What the tensor is to a routed expert; none: it is no expert's.
+std::optional<Role> role_of(const Inventory& inventory, const Tensor& tensor) {
+  const TensorName name = parse_tensor_name(tensor.name, inventory.layers(), tensor.shape.size());
+  if (name.kind != TensorName::Kind::expert) return {};
+  return name.role;
+}
+
+bool same_form(const Tensor& a, const Tensor& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && a.size == b.size;
+}
+
+// Conversion gives experts other weights and scales, repacking only other weights.
+bool converted(const Inventory& source, const Tensor& tensor, const Tensor* here) {
+  const std::optional<Role> role = role_of(source, tensor);
+  return role && (*role == Role::weight || here == nullptr || !same_form(*here, tensor));
 }
 
 Xxh3 digest(const Context& context, const std::string& path, const Tensor& tensor,
@@ -100,8 +112,9 @@ std::uint64_t check_against(const Context& context, const Inventory& inventory, 
   std::uint64_t total = 0;
   Several gone, gone_mtp, added;
   for (const auto& [name, tensor] : source.tensors) {
-    if (converted(source, tensor)) continue;
-    if (const Tensor* here = inventory.find(name)) {
+    const Tensor* here = inventory.find(name);
+    if (converted(source, tensor, here)) continue;
+    if (here != nullptr) {
       both.emplace_back(here, &tensor);
       total += here->size + tensor.size;
     } else if (parse_tensor_name(name, source.layers(), tensor.shape.size()).left_as == "MTP") {
@@ -111,7 +124,7 @@ std::uint64_t check_against(const Context& context, const Inventory& inventory, 
     }
   }
   for (const auto& [name, tensor] : inventory.tensors)
-    if (source.find(name) == nullptr && !converted(inventory, tensor)) added.add(name);
+    if (source.find(name) == nullptr && !role_of(inventory, tensor)) added.add(name);
   if (gone_mtp)
     findings.push_back({"against.mtp-lost", Severity::error,
                         fmt::format("{} drafter (MTP) tensors of the source are gone, the first is '{}'",
@@ -130,22 +143,21 @@ std::uint64_t check_against(const Context& context, const Inventory& inventory, 
          "somebody added them", "make sure that they belong here"});
 
   std::uint64_t same = 0;
-  Several changed;
+  Several changed, scales;
   std::mutex mutex;
   std::vector<std::vector<std::uint8_t>> buffers(static_cast<std::size_t>(context.threads));
   context.progress.begin("compare", total);
   parallel_for(both.size(), context.threads, [&](std::size_t i, int worker) {
     const auto& [here, there] = both[i];
     std::vector<std::uint8_t>& buffer = buffers[static_cast<std::size_t>(worker)];
-    const bool equal = here->dtype == there->dtype && here->shape == there->shape &&
-                       here->size == there->size &&
+    const bool equal = same_form(*here, *there) &&
                        digest(context, inventory.shard_path(*here), *here, buffer) ==
                            digest(context, source.shard_path(*there), *there, buffer);
     const std::lock_guard<std::mutex> lock(mutex);
     if (equal)
       ++same;
     else
-      changed.add(here->name);
+      (role_of(source, *there) ? scales : changed).add(here->name);
   });
   context.progress.end();
   if (changed)
@@ -154,6 +166,12 @@ std::uint64_t check_against(const Context& context, const Inventory& inventory, 
          fmt::format("{} tensors outside the routed experts differ from the source, the first is '{}'",
                      changed.count, changed.first),
          "repacking experts must leave the rest alone", "copy these tensors from the source"});
+  if (scales)
+    findings.push_back({"against.scales", Severity::error,
+                        fmt::format("{} scales of routed experts differ from the source, the first is '{}'",
+                                    scales.count, scales.first),
+                        "repacking changes weights and never their scales: these experts have other values",
+                        "copy the scales from the source, or quantize the weights with them"});
   return same;
 }
 

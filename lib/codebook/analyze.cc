@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "manifest/profile.h"
 #include "pipeline/expert_source.h"
 
 namespace planesmith {
@@ -80,6 +81,7 @@ std::vector<const SparseLayer*> choose_layers(const Model& model, const AnalyzeO
 Fidelity analyze(const Context& context, const AnalyzeOptions& options, const Kernels& kernels) {
   const Checkpoint checkpoint = Checkpoint::open(context, options.source);
   const Model model = find_experts(checkpoint);
+  say_profile(context, model.geometry);
   const std::vector<const SparseLayer*> chosen = choose_layers(model, options);
   const ExpertSource source(context, checkpoint, model, format::rank_shape(model.geometry, 1), 0, 1);
   const bool as_they_stand = model.family == Family::mxfp4;

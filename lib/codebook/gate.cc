@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "codebook/repack_run.h"
+#include "manifest/profile.h"
 
 namespace planesmith {
 namespace {
@@ -49,6 +50,7 @@ GateResult gate(const Context& context, const std::string& source, const std::ve
                 const Kernels& kernels) {
   const Checkpoint checkpoint = Checkpoint::open(context, source);
   const Model model = find_experts(checkpoint);
+  say_profile(context, model.geometry);
   const RepackMemory memory = share_memory(context, Granularity::row, model.geometry);
   // With 16 levels a group's extent makes no difference, so that every granularity can be tried on the same
   // pieces.

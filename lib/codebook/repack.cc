@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "manifest/profile.h"
 #include "quant/kernels.h"
 
 namespace planesmith {
@@ -88,6 +89,7 @@ void recheck(const Context& context, const RepackRun& run, RepackTarget& target,
 RepackResult repack(const Context& context, const RepackOptions& options) {
   const Checkpoint checkpoint = Checkpoint::open(context, options.source);
   const Model model = find_experts(checkpoint);
+  say_profile(context, model.geometry);
   const Remapper remapper(options.granularity, options.levels, choose_kernels(options.isa));
   const RepackMemory memory = share_memory(context, options.granularity, model.geometry);
 

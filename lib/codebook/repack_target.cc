@@ -133,7 +133,8 @@ std::optional<FileFigures> RepackTarget::finished(const RepackFile& file) const 
 }
 
 std::string RepackTarget::prepare(const std::string& name) {
-  const std::string path = join(target_, name), record = record_path(name);
+  const std::string record = record_path(name);
+  std::string path = join(target_, name);
   make_dirs(context_.os, parent_of(path));
   if (is_inside(real_path(parent_of(path)), source_))
     throw Error(parent_of(path), "leads into the source, which must not be touched; remove this link");

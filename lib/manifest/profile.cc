@@ -149,4 +149,9 @@ std::string compare_with_profiles(Os& os, const format::Geometry& geometry) {
   return fmt::format("matches no profile; differs least from {}: {}", nearest, fmt::join(least, ", "));
 }
 
+void say_profile(const Context& context, const format::Geometry& geometry) {
+  if (const std::string note = compare_with_profiles(context.os, geometry); !note.empty())
+    context.progress.say(note);
+}
+
 }  // namespace planesmith

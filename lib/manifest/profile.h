@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/context.h"
 #include "base/os.h"
 #include "format/geometry.h"
 
@@ -42,5 +43,7 @@ Profile find_profile(Os& os, const std::string& name_or_file);
 // profile; differs least from A: experts 160 instead of 256". Empty where no
 // profile is akin (more than two numbers differ).
 std::string compare_with_profiles(Os& os, const format::Geometry& geometry);
+// Says it, where there is anything to say.
+void say_profile(const Context& context, const format::Geometry& geometry);
 
 }  // namespace planesmith

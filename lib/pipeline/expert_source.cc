@@ -76,7 +76,7 @@ void ExpertSource::cut_into_pieces(std::size_t projection) {
   const std::uint64_t most = std::max(kPieceBytes / at.row_bytes / unit, std::uint64_t{1}) * unit;
   const std::uint64_t span = static_cast<Projection>(projection) == Projection::w2 ? at.read_rows : shape_.slice;
   for (std::uint64_t row = 0; row < at.read_rows;) {
-    const std::uint64_t rows = std::min(most, span - row % span);
+    const std::uint64_t rows = std::min(most, span - row % span);  // NOLINT(clang-analyzer-core.DivideZero): has rows
     pieces_.push_back({static_cast<Projection>(projection), row, rows});
     row += rows;
   }
