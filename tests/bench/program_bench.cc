@@ -1,11 +1,13 @@
-// What has a limit: the time of a dry run over a real model's headers, and memory.
+// What has a limit: the time of a dry run over a real model's headers and of reading a large one, and memory.
 #include <fmt/format.h>
 #include <stdlib.h>
 
 #include <filesystem>
 
+#include "base/file.h"
 #include "base/size.h"
 #include "bench/bench.h"
+#include "checkpoint/safetensors.h"
 
 namespace planesmith::bench {
 namespace {
@@ -66,10 +68,30 @@ void peak_memory(Runner& runner) {
   }
 }
 
+// The largest header that is read: a million tensors.
+void large_header(Runner& runner) {
+  const std::string name = "reading a header of 99 MB, a million tensors, seconds";
+  if (!runner.wants(name)) return;
+  std::string text = "{";
+  for (int i = 0; i < 1'000'000; ++i)
+    text += fmt::format(
+        R"("model.layers.0.mlp.experts.{:016}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}},)", i);
+  text.back() = '}';
+  text.resize(99'000'000, ' ');
+  const Folder folder(runner.settings().folder);
+  const File file = File::create(posix(), folder / "x.safetensors");
+  std::uint8_t size[8];
+  for (int i = 0; i < 8; ++i) size[i] = static_cast<std::uint8_t>(text.size() >> 8 * i);
+  file.write(size, 0);
+  file.write(bytes_of(text), sizeof size);
+  runner.limit(name, elapsed([&] { read_safetensors_header(file); }), 5);
+}
+
 }  // namespace
 
 void programs(Runner& runner) {
   dry_run(runner);
+  large_header(runner);
   peak_memory(runner);
 }
 

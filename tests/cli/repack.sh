@@ -135,4 +135,11 @@ expect 0 build "$MINI" "$WORK/same" --levels 16 --granularity tensor --json --st
 prints "rel_rms.: 0.0"
 same "$WORK/out" "$WORK/same.json"
 same "$WORK/same/$SECOND" "$MINI/$SECOND"
+# Every subcommand names the profile of the model.
+mkdir "$WORK/profiles"
+echo '{"name": "small", "geometry": {"layers": 2, "experts": 3, "hidden": 192, "intermediate": 128}}' > "$WORK/profiles/small.json"
+export PLANESMITH_PROFILES=$WORK/profiles
+expect 0 repack-experts build "$MINI" "$WORK/named" --levels 4 --granularity tensor --dry-run; says 'matches profile small'
+expect 0 repack-experts gate "$MINI"; says 'matches profile small'
+repack-experts analyze "$MINI" >/dev/null 2>"$WORK/err"; says 'matches profile small'
 finish
