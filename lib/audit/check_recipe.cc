@@ -116,10 +116,10 @@ void check_activations(const Inventory& inventory, Findings& findings) {
       groups != inventory.quantization.end() && groups->is_object())
     for (const auto& [name, group] : groups->items()) {
       if (!group.is_object()) continue;
-      const auto bits = [&](const char* key) -> std::optional<std::int64_t> {
-        if (!group.contains(key) || !group[key].is_object() || !group[key].contains("num_bits"))
+      const auto bits = [&settings = group](const char* key) -> std::optional<std::int64_t> {
+        if (!settings.contains(key) || !settings[key].is_object() || !settings[key].contains("num_bits"))
           return std::nullopt;
-        const Json& value = group[key]["num_bits"];
+        const Json& value = settings[key]["num_bits"];
         return value.is_number_integer() ? std::optional(value.get<std::int64_t>()) : std::nullopt;
       };
       const bool fp4 =

@@ -150,9 +150,9 @@ std::uint64_t check_against(const Context& context, const Inventory& inventory, 
   parallel_for(both.size(), context.threads, [&](std::size_t i, int worker) {
     const auto& [here, there] = both[i];
     std::vector<std::uint8_t>& buffer = buffers[static_cast<std::size_t>(worker)];
-    const bool equal = same_form(*here, *there) &&
-                       digest(context, inventory.shard_path(*here), *here, buffer) ==
-                           digest(context, source.shard_path(*there), *there, buffer);
+    const bool equal =
+        same_form(*here, *there) && digest(context, inventory.shard_path(*here), *here, buffer) ==
+                                        digest(context, source.shard_path(*there), *there, buffer);
     const std::lock_guard<std::mutex> lock(mutex);
     if (equal)
       ++same;

@@ -28,8 +28,8 @@ void check_drafters(const Inventory& inventory, Findings& findings);
 // Tokenizer and processor files. source: folder of the checkpoint this one was made from; empty: none.
 void check_files(const Context& context, const Inventory& inventory, const std::string& source,
                  Findings& findings);
-// Drafters, every tensor that is not a routed expert's, and the experts' scales where they have the same form, against
-// the checkpoint this one was made from; returns how many are identical.
+// Drafters, every tensor that is not a routed expert's, and the experts' scales where they have the same
+// form, against the checkpoint this one was made from; returns how many are identical.
 std::uint64_t check_against(const Context& context, const Inventory& inventory, const Inventory& source,
                             Findings& findings);
 // experts: none where they are refused; what config.json says is compared then. Without a profile, all that

@@ -218,8 +218,8 @@ OP void lanes_together(V v[2]) {
 OP V record_heads(V a, V b) {
   return low64(a, b);
 }
-// The last 2 bytes of the records of 4 such pairs, in order. `tails` has the high64() of each: that of the last
-// pair in the low words, that of the first in the high ones.
+// The last 2 bytes of the records of 4 such pairs, in order. `tails` has the high64() of each: that of the
+// last pair in the low words, that of the first in the high ones.
 OP V record_tails(V tails) {
   const V by_pair =
       shuffle(tails, every_lane(_mm_setr_epi8(6, 7, 14, 15, 4, 5, 12, 13, 2, 3, 10, 11, 0, 1, 8, 9)));
@@ -283,8 +283,8 @@ class GroupMaps {
   alignas(64) std::uint8_t map_[256][8];
 };
 
-// Lanes of a pair of registers: in a plane 0 1, 2 3; to work on, 0 2, 1 3. Then what packs lanes of both registers
-// keeps their order. This turns either into the other.
+// Lanes of a pair of registers: in a plane 0 1, 2 3; to work on, 0 2, 1 3. Then what packs lanes of both
+// registers keeps their order. This turns either into the other.
 OP void swap_order(V pair[2]) {
   lanes_together(pair);
 }
@@ -294,8 +294,8 @@ OP V quads_by_t(V twos) {
   return shuffle(twos, every_lane(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)));
 }
 
-// Two rows of packed nibbles, `upper` and the one 8 rows below it, to the 64 bytes they fill in their tile's nibble
-// plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then of the lower.
+// Two rows of packed nibbles, `upper` and the one 8 rows below it, to the 64 bytes they fill in their tile's
+// nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then of the lower.
 OP void place_rows(V upper, V lower, V quads[2]) {
   const V twos = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
   const V u = quads_by_t(_mm256_permutevar8x32_epi32(upper, twos)),

@@ -31,7 +31,8 @@ struct Permutations {
   alignas(64) std::uint8_t
       levels_by_row[64];  // group g of row r: 16 (g / 2) + r of the even or the odd groups to 8r + g
   alignas(64) std::uint8_t byte_eight_times[64];  // byte i to bytes 8i .. 8i + 7
-  alignas(64) std::uint8_t record_tails[64];  // lane l of a (of b) of pair p: word 3 - p of 64-bit 2l (2l + 1)
+  alignas(64) std::uint8_t
+      record_tails[64];  // lane l of a (of b) of pair p: word 3 - p of 64-bit 2l (2l + 1)
 };
 constexpr Permutations make_permutations() {
   Permutations from{};
@@ -240,8 +241,8 @@ OP void lanes_together(V v[4]) {
 OP V record_heads(V a, V b) {
   return _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), b);
 }
-// The last 2 bytes of the records of 4 such pairs, in order. `tails` has the high64() of each: that of the last
-// pair in the low words, that of the first in the high ones.
+// The last 2 bytes of the records of 4 such pairs, in order. `tails` has the high64() of each: that of the
+// last pair in the low words, that of the first in the high ones.
 OP V record_tails(V tails) {
   return _mm512_permutexvar_epi8(load(kPermutations.record_tails), tails);
 }

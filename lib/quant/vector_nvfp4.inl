@@ -28,7 +28,8 @@ struct GroupScales {
 // The largest magnitude index of each group and row: byte r of lane i is that of row r in group 2i (even) or
 // 2i + 1.
 OP void largest_by_group(const RowsInMemory& row, V& even, V& odd) {
-  // The largest index is at the top of the largest byte, whatever stands below it; until the end it stays there.
+  // The largest index is at the top of the largest byte, whatever stands below it; until the end it stays
+  // there.
   V sixteen[16], eight[8], four[4], two[2];
 #pragma GCC unroll 16
   for (unsigned r = 0; r < 16; ++r) {

@@ -62,8 +62,8 @@ OP V record_of(V low, V high) {
 // line.
 constexpr unsigned kLineQuads = 128 / kV;
 
-// The last 2 bytes of each record of a quintal tile, the last line of it: 4 pairs of registers fill one. Kept until
-// the line is whole, since half a line past the caches costs more than a whole one.
+// The last 2 bytes of each record of a quintal tile, the last line of it: 4 pairs of registers fill one. Kept
+// until the line is whole, since half a line past the caches costs more than a whole one.
 struct RecordTails {
   V of_four_pairs[64 / kV];
   OP RecordTails() {
@@ -81,7 +81,8 @@ struct RecordTails {
   }
 };
 
-// Packs the nibbles that stand at byte `at` of their tile's nibble plane, pairs of registers in working order.
+// Packs the nibbles that stand at byte `at` of their tile's nibble plane, pairs of registers in working
+// order.
 template <bool kStream>
 OP void emit(const TileTarget& to, unsigned at, const V quads[kLineQuads], RecordTails& tails) {
   V low[kLineQuads], high[kLineQuads];
