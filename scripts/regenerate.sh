@@ -66,9 +66,8 @@ done
 
 if [ -n "$publish" ]; then
   say "== chunks"
-  # A finished set is not made again.
-  [ -e "$out/chunks/$publish.manifest.json" ] ||
-    pack-chunks pack "$out/planescache" --name "$publish" --out "$out/chunks" >&2
+  # A finished set of just these files is not made again; another one is refused.
+  pack-chunks pack "$out/planescache" --name "$publish" --out "$out/chunks" >&2
   pack-chunks verify "$out/chunks" --name "$publish" >&2
 fi
 

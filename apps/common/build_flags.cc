@@ -13,7 +13,7 @@ namespace {
 
 std::string report_text(const BuildReport& report, const Plan& plan, const Identity& identity, double seconds) {
   std::string out = fmt::format("identity  {} ({})\nlayers    {} converted, {} already there", printable(identity.id),
-                                identity.how, report.converted, report.finished);
+                                printable(identity.how), report.converted, report.finished);
   if (report.elsewhere != 0) out += fmt::format(", {} left to another run", report.elsewhere);
   out += '\n';
   for (const std::string& path : report.outputs) out += fmt::format("output    {}\n", printable(path));
@@ -46,9 +46,7 @@ void add_build_flags(CLI::App& app, BuildFlags& flags) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--gpus", flags.gpus, "GPUs to use, like 0,1 (default: all)");
-  app.add_option("--isa", flags.isa, "Vector instructions of the CPU backend: auto, scalar, avx2, avx512")
-      ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512"}))
-      ->capture_default_str();
+  add_isa_flag(app, flags.isa);
 }
 
 Trust trust_of(const BuildFlags& flags) {
@@ -103,7 +101,9 @@ int run_build(Context& context, const BuildFlags& flags, PlanRequest request, Bu
     print_result(report_text(report, plan, identity, seconds));
   }
   if (report.complete)
-    context.progress.say(fmt::format("serve it with: export VLLM_MOE_W2_CKPT_ID={}", shell_quoted(target.ckpt_id)));
+    context.progress.say(printable(target.ckpt_id) == target.ckpt_id
+                             ? fmt::format("serve it with: export VLLM_MOE_W2_CKPT_ID={}", shell_quoted(target.ckpt_id))
+                             : "the identity has characters that cannot be shown; verify-ckpt-id check --print-env gives the line to serve with");
   return 0;
 }
 

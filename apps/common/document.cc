@@ -151,11 +151,13 @@ std::string zsh_arguments(const CLI::App& app, const std::string& indent) {
     } else if (takes_value(*flag)) {
       value = fmt::format(":{}:_files", zsh_quoted(replaced(value_name(*flag), {{":", "\\:"}})));
     }
+    const bool many = flag->get_items_expected_max() > 1;
     if (names.size() > 1) {
-      out += fmt::format("{}'({})'{{{}}}'[{}]{}' \\\n", indent, fmt::join(names, " "), fmt::join(names, ","),
-                         about, value);
+      const std::string once = many ? "*" : fmt::format("({})", fmt::join(names, " "));
+      out +=
+          fmt::format("{}'{}'{{{}}}'[{}]{}' \\\n", indent, once, fmt::join(names, ","), about, value);
     } else {
-      out += fmt::format("{}'{}[{}]{}' \\\n", indent, names.front(), about, value);
+      out += fmt::format("{}'{}{}[{}]{}' \\\n", indent, many ? "*" : "", names.front(), about, value);
     }
   }
   return out;

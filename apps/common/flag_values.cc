@@ -9,6 +9,12 @@
 
 namespace planesmith {
 
+void add_isa_flag(CLI::App& app, std::string& isa) {
+  app.add_option("--isa", isa, "Vector instructions of the processor to use: auto, scalar, avx2, avx512")
+      ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512"}))
+      ->capture_default_str();
+}
+
 std::optional<std::uint64_t> parse_rank(const std::string& text) {
   if (text == "all") return std::nullopt;
   std::uint64_t rank = 0;

@@ -1,6 +1,8 @@
 // Values of flags that several programs have.
 #pragma once
 
+#include <CLI/CLI.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +14,8 @@ namespace planesmith {
 
 // What --world accepts.
 inline constexpr std::uint64_t kMostRanks = 4096;
+
+void add_isa_flag(CLI::App& app, std::string& isa);
 
 // "all": none; a number: that rank; anything else is a usage Error.
 std::optional<std::uint64_t> parse_rank(const std::string& text);

@@ -1,6 +1,7 @@
 #include "common/program.h"
 
 #include <fmt/format.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,11 +32,28 @@ void install_signal_handlers() {
   action.sa_handler = on_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write(), told in words
+  // A closed pipe and a file beyond the limit are errors of write(), told in words.
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
 }
 
-void complain(const char* program, const std::string& what) {
-  fmt::print(stderr, "{}: {}\n", program, what);
+// A number that belongs to no stream would be given to the next file that is opened, which messages then would end up in.
+void keep_standard_streams_apart() {
+  constexpr int kUnusable[] = {O_WRONLY, O_RDONLY, O_WRONLY};  // input that cannot be read, output that cannot be written
+  for (int fd = 0; fd < 3; ++fd)
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", kUnusable[fd]) != fd) _exit(1);
+}
+
+void complain(const std::string& program, const std::string& what) { message(program + ": " + what + "\n"); }
+
+// An empty value is an unset variable of a script; taken as a path it would be the current folder. A revision may be empty.
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    if (option->get_name() != "--revision")
+      for (const std::string& value : option->results())
+        if (value.empty() && option->get_items_expected_max() != 0)
+          throw Error(ErrorCode::usage, "", option->get_name() + " is empty");
+  for (const CLI::App* command : app.get_subcommands()) refuse_empty_values(*command);
 }
 
 // What could not be taken in, in words.
@@ -68,15 +86,22 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags, const 
                        "Print the versions of this program and its libraries");
   add_generate_flag(app);
   app.get_formatter()->column_width(36);
+  keep_standard_streams_apart();
   try {
     app.parse(argc, argv);
+    refuse_empty_values(app);
+  } catch (const Error& error) {
+    complain(program, error.what());
+    return static_cast<int>(error.code());
   } catch (const CLI::ParseError& error) {
     // What is not known comes before what is missing: it is the likelier slip.
     if (const std::vector<std::string> unknown = app.remaining(true); error.get_exit_code() != 0 && !unknown.empty()) {
-      complain(program.c_str(), unknown_argument(app, unknown.front()));
+      complain(program, unknown_argument(app, unknown.front()));
       return static_cast<int>(ErrorCode::usage);
     }
-    return app.exit(error) == 0 ? 0 : static_cast<int>(ErrorCode::usage);
+    if (error.get_exit_code() == 0) return app.exit(error);
+    complain(program, std::string(error.what()) + "; see --help");
+    return static_cast<int>(ErrorCode::usage);
   }
   install_signal_handlers();
   try {
@@ -90,12 +115,12 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags, const 
     progress.end();
     return status;
   } catch (const Error& error) {
-    complain(program.c_str(), error.what());
+    complain(program, error.what());
     return static_cast<int>(error.code());
   } catch (const std::bad_alloc&) {
-    complain(program.c_str(), "out of memory; a smaller --memory or fewer --threads may help");
+    complain(program, "out of memory; a smaller --memory or fewer --threads may help");
   } catch (const std::exception& error) {
-    complain(program.c_str(), printable(error.what()));
+    complain(program, printable(error.what()));
   }
   return static_cast<int>(ErrorCode::failed);
 }

@@ -21,6 +21,11 @@ std::string clock_text(double seconds) {
 
 }  // namespace
 
+void message(std::string_view text) {
+  fwrite(text.data(), 1, text.size(), stderr);
+  fflush(stderr);
+}
+
 ProgressLine::ProgressLine(bool quiet, const std::string& mode)
     : quiet_(quiet), enabled_(!quiet && mode != "none"), live_(mode == "auto" && isatty(STDERR_FILENO)) {}
 
@@ -50,7 +55,7 @@ void ProgressLine::end() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (stage_.empty()) return;
   if (enabled_ && (live_ || Clock::now() - started_ > kPlainInterval)) show(true);
-  if (line_on_screen_) fputc('\n', stderr);
+  if (line_on_screen_) message("\n");
   line_on_screen_ = false;
   stage_.clear();
 }
@@ -59,7 +64,7 @@ void ProgressLine::say(std::string_view line) {
   if (quiet_) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   wipe();
-  fmt::print(stderr, "{}\n", printable(line));
+  message(printable(line) + "\n");
 }
 
 void ProgressLine::show(bool final) {
@@ -75,17 +80,16 @@ void ProgressLine::show(bool final) {
   if (final) text += fmt::format("  in {}", clock_text(seconds));
   else if (total_ > done && rate > 0) text += fmt::format("  ETA {}", clock_text(static_cast<double>(total_ - done) / rate));
   if (live_) {
-    fmt::print(stderr, "\r\033[K{}", text);
+    message("\r\033[K" + text);
     line_on_screen_ = true;
   } else {
-    fmt::print(stderr, "{}\n", text);
+    message(text + "\n");
   }
-  fflush(stderr);
   next_show_ = (now + (live_ ? Clock::duration(kLiveInterval) : Clock::duration(kPlainInterval))).time_since_epoch().count();
 }
 
 void ProgressLine::wipe() {
-  if (line_on_screen_) fputs("\r\033[K", stderr);
+  if (line_on_screen_) message("\r\033[K");
   line_on_screen_ = false;
 }
 

@@ -5,10 +5,14 @@
 #include <chrono>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "base/context.h"
 
 namespace planesmith {
+
+// Text to standard error. Where nobody can be told, the work goes on.
+void message(std::string_view text);
 
 class ProgressLine : public Progress {
  public:

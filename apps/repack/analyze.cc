@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "codebook/report.h"
+#include "common/flag_values.h"
+#include "common/output.h"
 #include "repack/commands.h"
 
 namespace planesmith {
@@ -23,7 +25,7 @@ void declare(CLI::App& app, AnalyzeFlags& flags) {
   app.add_option("--layers", flags.layers, "Only these layer indices, such as 0-2,7 (default: all)");
   app.add_option("--report", flags.report,
                  "Write a page to look at to this file; it needs nothing else to open");
-  app.add_option("--isa", flags.isa, "auto, scalar, avx2, avx512")->capture_default_str();
+  add_isa_flag(app, flags.isa);
   app.add_flag("--json", flags.json, "Print all figures as JSON instead of a summary");
 }
 
@@ -58,11 +60,13 @@ std::string verdict_text(const Verdict& verdict) {
 int run(Context& context, const AnalyzeFlags& flags) {
   AnalyzeOptions options = flags.analyze;
   if (flags.layers) options.layers = parse_number_list(*flags.layers, "--layers");
-  if (!flags.report.empty()) require_plotting_library();
+  if (!flags.report.empty()) {
+    refuse_input(context, flags.report, options.source);
+    require_plotting_library();
+  }
   const Fidelity fidelity = analyze(context, options, choose_kernels(flags.isa));
   if (!flags.report.empty())
-    write_atomically(context.os, flags.report,
-                     report_html(fidelity, printable(name_of(real_path(options.source)))));
+    write_output(context, flags.report, report_html(fidelity, printable(name_of(real_path(options.source)))));
   const Verdict result = verdict(summary(fidelity));
   print_result(flags.json ? to_json(fidelity).dump(1) + "\n"
                           : text_of(fidelity) + "\n" + verdict_text(result));

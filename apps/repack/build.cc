@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/paths.h"
 #include "codebook/repack.h"
+#include "common/flag_values.h"
+#include "common/output.h"
 #include "repack/commands.h"
 
 namespace planesmith {
@@ -21,12 +24,14 @@ void declare(CLI::App& app, BuildOptions& options) {
       ->required();
   app.add_option("--granularity", options.granularity,
                  "What shares a codebook: tensor, tensor-sym (symmetric, 4 levels), expert, row, block32")
+      ->type_name("TEXT:{tensor,tensor-sym,expert,row,block32}")
       ->required();
   app.add_option("--stats-out", options.stats_out, "Write what was done to this file, as JSON");
   app.add_option("--link", options.link,
                  "Files without experts: sym (symbolic links), reflink (shared blocks), copy")
+      ->type_name("TEXT:{sym,reflink,copy}")
       ->capture_default_str();
-  app.add_option("--isa", repack.isa, "auto, scalar, avx2, avx512")->capture_default_str();
+  add_isa_flag(app, repack.isa);
   app.add_flag("-f,--force", repack.force, "Build anew, whatever the target holds");
   app.add_flag("--recheck", repack.recheck, "Compare finished files with the source, not only their sizes");
   app.add_flag("-n,--dry-run", repack.dry_run,
@@ -61,6 +66,12 @@ int run(Context& context, const BuildOptions& options) {
   RepackOptions repack_options = options.repack;
   repack_options.granularity = parse_granularity(options.granularity);
   repack_options.link = parse_link_mode(options.link);
+  if (!options.stats_out.empty()) {
+    refuse_input(context, options.stats_out, repack_options.source);
+    // Nor does it take the place of a file that the new checkpoint will have.
+    if (is_inside(options.stats_out, repack_options.target) && exists(context.os, join(repack_options.source, name_of(options.stats_out))))
+      throw Error(ErrorCode::usage, options.stats_out, "is the name of a file of the checkpoint; choose another");
+  }
   const RepackResult result = repack(context, repack_options);
 
   std::vector<FileFigures> figures;
@@ -69,7 +80,7 @@ int run(Context& context, const BuildOptions& options) {
   const std::string stats =
       stats_json(repack_options.granularity, repack_options.levels, figures).dump(1) + "\n";
   if (!options.stats_out.empty() && !repack_options.dry_run)
-    write_atomically(context.os, options.stats_out, stats);
+    write_output(context, options.stats_out, stats);
   print_result(options.json ? stats : text_of(result, options));
   return 0;
 }

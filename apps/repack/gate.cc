@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "common/flag_values.h"
 #include "repack/commands.h"
 
 namespace planesmith {
@@ -17,7 +18,7 @@ struct GateOptions {
 void declare(CLI::App& app, GateOptions& options) {
   app.add_option("source", options.source, "Folder of an MXFP4 checkpoint")->required();
   app.add_option("--file", options.files, "Only these shards, by name (default: all)");
-  app.add_option("--isa", options.isa, "auto, scalar, avx2, avx512")->capture_default_str();
+  add_isa_flag(app, options.isa);
   app.add_flag("--json", options.json, "Print the result as JSON instead of text");
 }
 

@@ -37,7 +37,8 @@ void declare(CLI::App& app, CheckOptions& options) {
   app.add_option("--world", options.world, "Tensor-parallel world (default: the one found there)")
       ->check(CLI::Range(std::uint64_t{1}, kMostRanks));
   app.add_option("--rank", options.rank, "One rank, or all")->capture_default_str();
-  app.add_option("--zero-mode", options.zero_mode, "auto, sign or alt (default: the one found there)");
+  app.add_option("--zero-mode", options.zero_mode, "auto, sign or alt (default: the one found there)")
+      ->type_name("TEXT:{auto,sign,alt}");
   app.add_option("--fp4", options.fp4,
                  "FP4 planes asked for: none, nibble or quintal (default: those found there)");
   app.add_option("--tiers", options.tiers,

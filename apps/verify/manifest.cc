@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "common/output.h"
 #include "manifest/foreign.h"
 #include "manifest/make_manifest.h"
 #include "manifest/tree.h"
@@ -34,9 +35,21 @@ void declare_manifest(CLI::App& app, ManifestOptions& options) {
   add_hash_flag(app, options.hash, "Digests to record")->capture_default_str();
 }
 
+// A slip of the name must not cost the file that was to be recorded.
+void refuse_other_file(const Context& context, const std::string& path) {
+  if (!exists(context.os, path)) return;
+  if (const struct stat st = status(context.os, path); !S_ISREG(st.st_mode) || st.st_size == 0) return;
+  try {
+    parse_manifest(read_text(context.os, path, kMaxManifest), path);
+  } catch (const Error&) {
+    throw Error(path, "is there already and is no manifest; remove it, or choose another name");
+  }
+}
+
 int run_manifest(Context& context, const ManifestOptions& options) {
+  refuse_other_file(context, options.out);
   const TreeManifest made = make_manifest(context, options.paths, options.out, hashes_of(options.hash));
-  write_atomically(context.os, options.out, to_json(made.manifest));
+  write_output(context, options.out, to_json(made.manifest));
   if (!made.root.empty())
     context.progress.say(
         fmt::format("the files are not below the manifest's folder: verify them with --root {}",

@@ -48,7 +48,9 @@ File File::open_read(Os& os, const std::string& path) {
   return file;
 }
 
-File File::create(Os& os, const std::string& path) { return File(os, path, O_RDWR | O_CREAT | O_TRUNC); }
+File File::create(Os& os, const std::string& path) {
+  return File(os, path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW);
+}
 File File::open_write(Os& os, const std::string& path) { return File(os, path, O_RDWR | O_CREAT); }
 
 File::File(File&& other) noexcept : os_(other.os_), path_(std::move(other.path_)), fd_(other.fd_) { other.fd_ = -1; }

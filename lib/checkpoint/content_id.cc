@@ -41,7 +41,7 @@ std::string hash_shard(const Context& context, const std::string& path, Bytes bu
                [&](ConstBytes piece) { sha.update(piece); });
   if (!same_times(before, file.status()))
     throw Error(path, "changed while it was read; let whoever writes it finish, then run this again");
-  const std::string digest = hex(sha.finish());
+  std::string digest = hex(sha.finish());
   remember_digest(context.os, path, before, digest);
   return digest;
 }

@@ -26,7 +26,9 @@ namespace {
 // libarchive over a ZstdStream. Exceptions do not pass through C code, so they are kept here meanwhile.
 class TarStream {
  public:
-  TarStream(ZstdStream& content, const Context& context) : content_(content), context_(context) {
+  // name: of what the content comes from, for messages.
+  TarStream(ZstdStream& content, std::string name, const Context& context)
+      : content_(content), name_(std::move(name)), context_(context) {
     if (!in_) throw std::bad_alloc();
     require(archive_read_support_format_tar(in_.get()));
     require(archive_read_open(in_.get(), this, nullptr, &read, nullptr));
@@ -70,11 +72,11 @@ class TarStream {
     if (result == ARCHIVE_EOF) return false;
     if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return true;
     const char* const why = archive_error_string(in_.get());
-    throw Error(
-        fmt::format("what is packed is not a whole tar: {}", why == nullptr ? "no reason is known" : why));
+    throw Error(name_, fmt::format("what is packed is not a whole tar: {}", why == nullptr ? "no reason is known" : why));
   }
 
   ZstdStream& content_;
+  const std::string name_;
   const Context& context_;
   std::exception_ptr failure_;
   std::unique_ptr<archive, int (*)(archive*)> in_{archive_read_new(), &archive_read_free};
@@ -82,12 +84,17 @@ class TarStream {
 
 class StreamUnpacker {
  public:
-  StreamUnpacker(const UnpackOptions& options, Target& target, const Context& context)
-      : filter_(options.include, options.exclude), target_(target), options_(options), context_(context) {}
+  // source: what the content comes from, for messages.
+  StreamUnpacker(std::string source, const UnpackOptions& options, Target& target, const Context& context)
+      : source_(std::move(source)),
+        filter_(options.include, options.exclude),
+        target_(target),
+        options_(options),
+        context_(context) {}
 
   void read(ZstdStream& content) {
     const Utf8Locale utf8;
-    TarStream tar(content, context_);
+    TarStream tar(content, source_, context_);
     while (archive_entry* const entry = tar.next()) {
       context_.check_stop();
       Member member = member_of(entry);
@@ -101,7 +108,7 @@ class StreamUnpacker {
     while (!content.next().empty()) {  // what follows the tar's end; the last frame's checksum comes after it
     }
     if (content.zeros_at_end() < kTarEnd)
-      throw Error("what is packed is not a whole tar: it has no end; is a part missing?");
+      throw Error(source_, "what is packed is not a whole tar: it has no end; is a part missing?");
   }
 
   UnpackResult install() {
@@ -159,6 +166,7 @@ class StreamUnpacker {
     target_.set_size(index, member.size);
   }
 
+  const std::string source_;
   const MemberFilter filter_;
   Target& target_;
   const UnpackOptions& options_;
@@ -175,7 +183,7 @@ UnpackResult unpack_stream(const ChunkSet& set, int input, const UnpackOptions& 
   ZstdStream content(source, context);
   Target target(options.out, set.name.empty() ? "stream" : set.name, options.force, context);
   target.remove_all_staged();
-  StreamUnpacker unpacker(options, target, context);
+  StreamUnpacker unpacker(input >= 0 ? "standard input" : set.parts.front(), options, target, context);
   context.progress.begin("unpacking", 0);
   UnpackResult result;
   try {

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
 #include "base/error.h"
+#include "base/wait_for_lock.h"
 
 namespace planesmith {
 namespace {
@@ -80,14 +79,7 @@ bool Records::try_lock(std::uint64_t layer, std::vector<LockFile>& held) const {
   return LockFile::try_take(context_.os, lock_path(layer), held);
 }
 
-std::vector<LockFile> Records::lock() const {
-  std::vector<LockFile> held;
-  while (!LockFile::try_take(context_.os, prefix_ + ".lock", held)) {
-    context_.check_stop();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return held;
-}
+std::vector<LockFile> Records::lock() const { return wait_for_lock(context_, prefix_ + ".lock"); }
 
 bool Records::seal(const std::vector<std::uint64_t>& layers) const {
   const std::vector<LockFile> held = lock();

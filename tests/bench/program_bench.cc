@@ -79,7 +79,7 @@ void large_header(Runner& runner) {
   text.back() = '}';
   text.resize(99'000'000, ' ');
   const Folder folder(runner.settings().folder);
-  const File file = File::create(posix(), folder / "x.safetensors");
+  File file = File::create(posix(), folder / "x.safetensors");
   std::uint8_t size[8];
   for (int i = 0; i < 8; ++i) size[i] = static_cast<std::uint8_t>(text.size() >> 8 * i);
   file.write(size, 0);

@@ -79,7 +79,7 @@ prints '"written_bytes": 345600'
 # --- wrong use costs no thinking, and nothing is left behind ---
 refused() { local status=$1 pattern=$2; shift 2; expect "$status" "$@"; says "$pattern"; absent n; absent n2; }
 refused 2 'layer 9 has no routed experts; the layers that have are 0 to 1' build-planescache "$CK" -o n --ckpt-id x --layers 9
-refused 2 "'' is not a list like 0-2,7" build-planescache "$CK" -o n --ckpt-id x --layers ""
+refused 2 "--layers is empty" build-planescache "$CK" -o n --ckpt-id x --layers ""
 mkdir sealed; chmod a-w sealed
 if [ "$(id -u)" != 0 ] || mount -t tmpfs -o ro none sealed 2>/dev/null; then
   refused 1 'sealed: is not writable: ' build-planescache "$CK" -o sealed/n --ckpt-id x -n

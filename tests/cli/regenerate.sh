@@ -40,6 +40,9 @@ expect 0 make-checkpoint -o other --layers 2 --experts 4 --seed 2 --progress non
 expect 0 regenerate.sh other made --tiers none
 second=$(eval "$(cat "$WORK/out")" && echo "$VLLM_MOE_W2_CKPT_ID")
 [ ${#second} = 64 ] && [ "$second" != "$id" ] || fail "the environment is not the second checkpoint's: $second"
+# Chunks of before are not published for it.
+expect 1 regenerate.sh other made --tiers none --publish demo; says 'demo.manifest.json: is there already and was not made from these files'
+[ ! -s "$WORK/out" ] || fail "an environment although the chunks are others"
 expect 0 verify-ckpt-id prune --keep "$id" --planescache made/planescache --force
 
 cache=made/planescache

@@ -34,8 +34,12 @@ void declare(CLI::App& app, Options& o) {
                  "Without --from-headers: mxfp4 (DeepSeek-V4), fp8, nvfp4 (GLM), kimi (NVFP4)")
       ->check(CLI::IsMember({"mxfp4", "fp8", "nvfp4", "kimi"}))
       ->capture_default_str();
-  app.add_option("--layers", o.layers, "Transformer layers, dense ones counted")->capture_default_str();
-  app.add_option("--experts", o.experts, "Routed experts of a layer")->capture_default_str();
+  app.add_option("--layers", o.layers, "Transformer layers, dense ones counted")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{4096}))
+      ->capture_default_str();
+  app.add_option("--experts", o.experts, "Routed experts of a layer")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{65536}))
+      ->capture_default_str();
   app.add_option("--hidden", o.hidden, "Hidden size, a multiple of 64")->capture_default_str();
   app.add_option("--intermediate", o.intermediate, "An expert's width, a multiple of 64")
       ->capture_default_str();

@@ -119,6 +119,11 @@ TEST_CASE("a pack with one thing wrong") {
     CHECK(verdict.hit());
     CHECK(verdict.notes == Misses{lock + " is missing; the engine will make it"});
   }
+  SUBCASE("the lock is a folder") {
+    fs::remove(lock);
+    fs::create_directory(lock);
+    CHECK(only_miss(served.check()) == "delta: the .lock is a folder");
+  }
   SUBCASE("a tier is asked for that was not built") {
     CHECK(only_miss(served.check({.tiers = {{format::Tier::fp4q}}})) == "fp4q: the pack is not there");
   }

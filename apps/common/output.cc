@@ -1,0 +1,53 @@
+#include "common/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/paths.h"
+#include "base/wait_for_lock.h"
+
+namespace planesmith {
+namespace {
+
+// Devices and pipes cannot be replaced by a new file under their name.
+void write_through(Os& os, const std::string& path, std::string_view text) {
+  const int fd = os.open(path.c_str(), O_WRONLY | O_CLOEXEC, 0);
+  if (fd < 0) throw Error(path, strerror(errno));
+  while (!text.empty()) {
+    const ssize_t n = os.write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      const int error = errno;
+      os.close(fd);
+      throw Error(path, strerror(error));
+    }
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  os.close(fd);
+}
+
+}  // namespace
+
+void write_output(const Context& context, const std::string& path, std::string_view text) {
+  Os& os = context.os;
+  if (!exists(os, path)) {
+    const std::vector<LockFile> lock = wait_for_lock(context, path + ".lock");
+    return write_atomically(os, path, text);
+  }
+  const mode_t mode = status(os, path).st_mode;
+  if (S_ISDIR(mode)) throw Error(path, "is a folder; give the name of a file");
+  if (!S_ISREG(mode)) return write_through(os, path, text);
+  const std::string real = real_path(path);
+  const std::vector<LockFile> lock = wait_for_lock(context, real + ".lock");
+  write_atomically(os, real, text);
+}
+
+void refuse_input(const Context& context, const std::string& path, const std::string& checkpoint) {
+  if (exists(context.os, path) && S_ISREG(status(context.os, path).st_mode) &&
+      is_inside(real_path(path), real_path(checkpoint)))
+    throw Error(ErrorCode::usage, path, "is a file of the checkpoint; choose another name");
+}
+
+}  // namespace planesmith
