@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/size.h"
+#include "base/stream.h"
 #include "common/flag_values.h"
 #include "manifest/profile.h"
 
@@ -69,6 +70,7 @@ int run_build(Context& context, const BuildFlags& flags, PlanRequest request, Bu
   const Checkpoint checkpoint = Checkpoint::open(context, flags.checkpoint);
   const Model model = find_experts(checkpoint);
   say_profile(context, model.geometry);
+  if (flags.identity.by_content()) StreamBuffers{context};  // a cap that is too small for hashing is refused now
   const Plan plan = make_plan(model, request);
   const std::unique_ptr<Backend> backend = make_backend(backend_of(flags));
   const Workforce force = plan_workforce(context, checkpoint, model, plan, *backend);
