@@ -52,6 +52,7 @@ TreeManifest make_manifest(const Context& context, const std::vector<std::string
   const std::string own_folder = real_path(parent_of(out)), own = join(own_folder, name_of(out));
   std::string root = own_folder;
   std::vector<std::string> real;
+  real.reserve(paths.size());
   for (const std::string& path : paths) real.push_back(real_path(path));
   const bool elsewhere = std::any_of(real.begin(), real.end(),
                                      [&](const std::string& path) { return inside(path, root).empty(); });

@@ -61,7 +61,8 @@ class Bench {
     const bool whole = manifest != now.end();
     const Files& right =
         whole && options.force && manifest->second == old_.at("set.manifest.json") ? old_ : want_;
-    for (const auto& [name, content] : now) {
+    for (const auto& [path, content] : now) {
+      const std::string& name = path;  // which lambdas can capture
       if (name.ends_with(".tmp") || name.find(".record.") != name.npos || name.ends_with(".lock")) continue;
       CAPTURE(name);
       const bool known = (want_.contains(name) && content == want_.at(name)) ||

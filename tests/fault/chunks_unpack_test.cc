@@ -74,7 +74,8 @@ class Bench {
   // What has a name in the output at this moment is right; what is being made has none.
   void check_readable() const {
     const Tree now = tree_of(out);
-    for (const auto& [name, content] : now) {
+    for (const auto& [path, content] : now) {
+      const std::string& name = path;  // which lambdas can capture
       if (name.starts_with(".set.unpack")) continue;
       CAPTURE(name);
       REQUIRE(want_.contains(name));
