@@ -40,7 +40,7 @@ bool sound(const Context& context, const std::string& folder, const Manifest& re
 class CacheLayer : public LayerOutput {
  public:
   CacheLayer(const Context& context, const Records& records, Manifest record, std::string folder, std::uint64_t layer,
-             std::vector<Part> parts, const format::RankShape& shape, std::vector<LockFile> lock)
+             const std::vector<Part>& parts, const format::RankShape& shape, std::vector<LockFile> lock)
       : context_(context), records_(records), record_(std::move(record)), folder_(std::move(folder)), layer_(layer),
         lock_(std::move(lock)) {
     for (const Part& part : parts) {

@@ -30,6 +30,7 @@ Value shared(const std::vector<const FoundIdentity*>& identities, Value fallback
 
 std::string listing(const std::vector<const FoundIdentity*>& identities) {
   std::vector<std::string> all;
+  all.reserve(identities.size());
   for (const FoundIdentity* identity : identities) all.push_back(describe(*identity));
   return fmt::format("{}", fmt::join(all, ", "));
 }
