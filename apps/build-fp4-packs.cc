@@ -44,20 +44,24 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
     for (const Plan::Written& packs : report.written) text += fmt::format("written   {}\n", describe(packs));
     text += fmt::format("to write  {}, less what can be shared\n", exact_size(report.to_write));
   } else {
-    text += fmt::format("layers    {} assembled, {} already there, {} left to another run (summed over packs)\n",
-                        report.converted, report.finished, report.elsewhere);
+    text +=
+        fmt::format("layers    {} assembled, {} already there, {} left to another run (summed over packs)\n",
+                    report.converted, report.finished, report.elsewhere);
     const bool vouched = report.without_manifest.empty();
-    const char* const unvouched = ", read for their digests; without a manifest of the cache nothing tells whether they are right";
+    const char* const unvouched =
+        ", read for their digests; without a manifest of the cache nothing tells whether they are right";
     text += fmt::format("shared    {}{}\n", exact_size(report.shared),
                         report.shared == 0 ? ""
                         : !vouched         ? unvouched
-                        : flags.recheck    ? ", read and checked"
-                                           : ", digests inherited from the cache's manifest unread (--recheck reads)");
+                        : flags.recheck
+                            ? ", read and checked"
+                            : ", digests inherited from the cache's manifest unread (--recheck reads)");
     text += fmt::format("copied    {}{}\n", exact_size(report.copied),
                         report.copied == 0 ? ""
                         : vouched          ? ", verified against the cache's manifest"
                                            : unvouched);
-    text += report.complete ? "complete  all layers are there, manifests are written\n" : "complete  no: layers are missing\n";
+    text += report.complete ? "complete  all layers are there, manifests are written\n"
+                            : "complete  no: layers are missing\n";
   }
   print_result(text);
   return 0;
@@ -66,7 +70,8 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Builds the engine's pack stores from a checkpoint or from a planes cache.", "build-fp4-packs");
+  CLI::App app("Builds the engine's pack stores from a checkpoint or from a planes cache.",
+               "build-fp4-packs");
   CommonFlags common;
   BuildFlags flags;
   FromCacheRequest cache;
@@ -76,17 +81,19 @@ int main(int argc, char** argv) {
       app.add_option("CHECKPOINT", flags.checkpoint, "Folder with config.json and safetensors shards");
   app.add_option("-o,--out", flags.out, "Folder of the packs")->required();
   app.add_option("--tiers", tiers, "Packs to write: base, delta, fp4, fp4q")->capture_default_str();
-  CLI::Option* const from =
-      app.add_option("--from-planescache", cache.cache_root, "Assemble the packs from this planes cache instead")
-          ->excludes(checkpoint);
-  app.add_option("--reflink", reflink, "Share blocks with the cache where the file system can: auto, always, never")
+  CLI::Option* const from = app.add_option("--from-planescache", cache.cache_root,
+                                           "Assemble the packs from this planes cache instead")
+                                ->excludes(checkpoint);
+  app.add_option("--reflink", reflink,
+                 "Share blocks with the cache where the file system can: auto, always, never")
       ->needs(from)
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
   add_build_flags(app, flags);
   for (CLI::Option* option : add_geometry_flags(app, geometry)) option->needs(from);
   // The identity is the cache's, and nothing is converted.
-  for (const char* option : {"--served-path", "--recompute", "--backend", "--gpus"}) from->excludes(app.get_option(option));
+  for (const char* option : {"--served-path", "--recompute", "--backend", "--gpus"})
+    from->excludes(app.get_option(option));
   add_common_flags(app, common);
   return run_program(app, argc, argv, common, [&](Context& context) {
     cache.tiers = parse_tiers(tiers);

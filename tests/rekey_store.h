@@ -1,5 +1,5 @@
-// A small store of two ranks with caches, packs and manifests, for the tests of rekey and prune. Contents are made up:
-// they only have to stay what they are.
+// A small store of two ranks with caches, packs and manifests, for the tests of rekey and prune. Contents are
+// made up: they only have to stay what they are.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -60,7 +60,8 @@ inline void make(const std::string& dir, const std::string& ckpt_id) {
         cache.files.back().path = name;
         cache.files.back().size = bytes;
       }
-    std::sort(cache.files.begin(), cache.files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+    std::sort(cache.files.begin(), cache.files.end(),
+              [](const auto& a, const auto& b) { return a.path < b.path; });
     put_file(folder + "/manifest.json", to_json(cache));
     put_file(folder + "/meta.json", format::meta_json(meta));
     for (const format::Tier tier : kTiers) {

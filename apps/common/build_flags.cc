@@ -12,14 +12,17 @@
 namespace planesmith {
 namespace {
 
-std::string report_text(const BuildReport& report, const Plan& plan, const Identity& identity, double seconds) {
-  std::string out = fmt::format("identity  {} ({})\nlayers    {} converted, {} already there", printable(identity.id),
-                                printable(identity.how), report.converted, report.finished);
+std::string report_text(const BuildReport& report, const Plan& plan, const Identity& identity,
+                        double seconds) {
+  std::string out =
+      fmt::format("identity  {} ({})\nlayers    {} converted, {} already there", printable(identity.id),
+                  printable(identity.how), report.converted, report.finished);
   if (report.elsewhere != 0) out += fmt::format(", {} left to another run", report.elsewhere);
   out += '\n';
   for (const std::string& path : report.outputs) out += fmt::format("output    {}\n", printable(path));
-  out += report.complete ? "complete  all layers are there, manifests are written\n"
-                         : "complete  no: layers are missing; the run that adds the last of them writes the manifests\n";
+  out += report.complete
+             ? "complete  all layers are there, manifests are written\n"
+             : "complete  no: layers are missing; the run that adds the last of them writes the manifests\n";
   if (report.converted == plan.layers.size())
     out += fmt::format("speed     {:.2f} GB/s read, {:.2f} GB/s read and written, in {:.1f} s\n",
                        static_cast<double>(plan.read) / seconds / 1e9,
@@ -34,14 +37,17 @@ void add_build_flags(CLI::App& app, BuildFlags& flags) {
   app.add_option("--world", flags.world, "Tensor-parallel ranks the model is cut into")
       ->check(CLI::Range(std::uint64_t{1}, kMostRanks))
       ->capture_default_str();
-  app.add_option("--rank", flags.rank, "Rank to build for, or all of them in one pass")->capture_default_str();
+  app.add_option("--rank", flags.rank, "Rank to build for, or all of them in one pass")
+      ->capture_default_str();
   app.add_option("--zero-mode", flags.zero_mode, "Signs of zeros in requantized families: auto, sign, alt")
       ->check(CLI::IsMember({"auto", "sign", "alt"}))
       ->capture_default_str();
   app.add_option("--layers", flags.layers, "Only these layer indices, like 0-2,7 (default: all)");
   app.add_flag("-f,--force", flags.force, "Rebuild layers that are there already");
-  app.add_flag("--recheck", flags.recheck, "Read finished layers and rebuild those whose content is not what was recorded");
-  app.add_flag("-n,--dry-run", flags.dry_run, "Check everything that can be checked and print the plan; write nothing");
+  app.add_flag("--recheck", flags.recheck,
+               "Read finished layers and rebuild those whose content is not what was recorded");
+  app.add_flag("-n,--dry-run", flags.dry_run,
+               "Check everything that can be checked and print the plan; write nothing");
   app.add_flag("--json", flags.json, "Print one JSON document instead of text");
   app.add_option("--backend", flags.backend, "What converts: auto, cpu, cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
@@ -70,15 +76,19 @@ int run_build(Context& context, const BuildFlags& flags, PlanRequest request, Bu
   const Checkpoint checkpoint = Checkpoint::open(context, flags.checkpoint);
   const Model model = find_experts(checkpoint);
   say_profile(context, model.geometry);
-  if (flags.identity.by_content()) StreamBuffers{context};  // a cap that is too small for hashing is refused now
+  if (flags.identity.by_content())
+    StreamBuffers{context};  // a cap that is too small for hashing is refused now
   const Plan plan = make_plan(model, request);
   const std::unique_ptr<Backend> backend = make_backend(backend_of(flags));
   const Workforce force = plan_workforce(context, checkpoint, model, plan, *backend);
 
   if (flags.dry_run) {
     // The content id would take reading the whole checkpoint; no file of that name can be there yet.
-    target.ckpt_id = flags.identity.by_content() ? "content id" : resolve_identity(context, flags.identity, flags.checkpoint).id;
-    print_result(flags.json ? pretty(plan_json(plan, model, force.peak_memory)) : describe(plan, model, force.peak_memory));
+    target.ckpt_id = flags.identity.by_content()
+                         ? "content id"
+                         : resolve_identity(context, flags.identity, flags.checkpoint).id;
+    print_result(flags.json ? pretty(plan_json(plan, model, force.peak_memory))
+                            : describe(plan, model, force.peak_memory));
     check_targets(context, checkpoint, plan, target);
     return 0;
   }
@@ -103,9 +113,11 @@ int run_build(Context& context, const BuildFlags& flags, PlanRequest request, Bu
     print_result(report_text(report, plan, identity, seconds));
   }
   if (report.complete)
-    context.progress.say(printable(target.ckpt_id) == target.ckpt_id
-                             ? fmt::format("serve it with: export VLLM_MOE_W2_CKPT_ID={}", shell_quoted(target.ckpt_id))
-                             : "the identity has characters that cannot be shown; verify-ckpt-id check --print-env gives the line to serve with");
+    context.progress.say(
+        printable(target.ckpt_id) == target.ckpt_id
+            ? fmt::format("serve it with: export VLLM_MOE_W2_CKPT_ID={}", shell_quoted(target.ckpt_id))
+            : "the identity has characters that cannot be shown; verify-ckpt-id check --print-env gives the "
+              "line to serve with");
   return 0;
 }
 

@@ -154,8 +154,7 @@ std::string zsh_arguments(const CLI::App& app, const std::string& indent) {
     const bool many = flag->get_items_expected_max() > 1;
     if (names.size() > 1) {
       const std::string once = many ? "*" : fmt::format("({})", fmt::join(names, " "));
-      out +=
-          fmt::format("{}'{}'{{{}}}'[{}]{}' \\\n", indent, once, fmt::join(names, ","), about, value);
+      out += fmt::format("{}'{}'{{{}}}'[{}]{}' \\\n", indent, once, fmt::join(names, ","), about, value);
     } else {
       out += fmt::format("{}'{}{}[{}]{}' \\\n", indent, many ? "*" : "", names.front(), about, value);
     }

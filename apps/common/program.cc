@@ -1,7 +1,7 @@
 #include "common/program.h"
 
-#include <fmt/format.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,16 +37,21 @@ void install_signal_handlers() {
   signal(SIGXFSZ, SIG_IGN);
 }
 
-// A number that belongs to no stream would be given to the next file that is opened, which messages then would end up in.
+// A number that belongs to no stream would be given to the next file that is opened, which messages then
+// would end up in.
 void keep_standard_streams_apart() {
-  constexpr int kUnusable[] = {O_WRONLY, O_RDONLY, O_WRONLY};  // input that cannot be read, output that cannot be written
+  constexpr int kUnusable[] = {O_WRONLY, O_RDONLY,
+                               O_WRONLY};  // input that cannot be read, output that cannot be written
   for (int fd = 0; fd < 3; ++fd)
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", kUnusable[fd]) != fd) _exit(1);
 }
 
-void complain(const std::string& program, const std::string& what) { message(program + ": " + what + "\n"); }
+void complain(const std::string& program, const std::string& what) {
+  message(program + ": " + what + "\n");
+}
 
-// An empty value is an unset variable of a script; taken as a path it would be the current folder. A revision may be empty.
+// An empty value is an unset variable of a script; taken as a path it would be the current folder. A revision
+// may be empty.
 void refuse_empty_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options())
     if (option->get_name() != "--revision")
@@ -59,7 +64,8 @@ void refuse_empty_values(const CLI::App& app) {
 // What could not be taken in, in words.
 std::string unknown_argument(const CLI::App& app, const std::string& argument) {
   std::string commands;
-  for (const CLI::App* command : app.get_subcommands({})) commands += (commands.empty() ? "" : ", ") + command->get_name();
+  for (const CLI::App* command : app.get_subcommands({}))
+    commands += (commands.empty() ? "" : ", ") + command->get_name();
   if (!commands.empty() && app.get_subcommands().empty() && !argument.starts_with('-'))
     return fmt::format("'{}' is no subcommand; there are: {}", printable(argument), commands);
   return fmt::format("'{}' is no {} of this program; see --help", printable(argument),
@@ -70,20 +76,24 @@ std::string unknown_argument(const CLI::App& app, const std::string& argument) {
 
 void add_common_flags(CLI::App& app, CommonFlags& flags) {
   app.add_flag("-q,--quiet", flags.quiet, "No progress and no messages other than errors");
-  app.add_option("--progress", flags.progress, "auto: a live line on a terminal, plain lines elsewhere; plain; none")
+  app.add_option("--progress", flags.progress,
+                 "auto: a live line on a terminal, plain lines elsewhere; plain; none")
       ->check(CLI::IsMember({"auto", "plain", "none"}))
       ->capture_default_str();
   app.add_option("-T,--threads", flags.threads, "Threads to use (0: all cores)")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
-  app.add_option("--memory", flags.memory, "Hard cap on what is allocated, in bytes or with a unit (2GiB, 16GB)")
+  app.add_option("--memory", flags.memory,
+                 "Hard cap on what is allocated, in bytes or with a unit (2GiB, 16GB)")
       ->capture_default_str();
 }
 
-int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags, const std::function<int(Context&)>& body) {
+int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
+                const std::function<int(Context&)>& body) {
   const std::string program = app.get_name();
-  app.set_version_flag("--version", [&] { return fmt::format("{} ({})\n{}", program, version(), libraries()); },
-                       "Print the versions of this program and its libraries");
+  app.set_version_flag(
+      "--version", [&] { return fmt::format("{} ({})\n{}", program, version(), libraries()); },
+      "Print the versions of this program and its libraries");
   add_generate_flag(app);
   app.get_formatter()->column_width(36);
   keep_standard_streams_apart();
@@ -95,7 +105,8 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags, const 
     return static_cast<int>(error.code());
   } catch (const CLI::ParseError& error) {
     // What is not known comes before what is missing: it is the likelier slip.
-    if (const std::vector<std::string> unknown = app.remaining(true); error.get_exit_code() != 0 && !unknown.empty()) {
+    if (const std::vector<std::string> unknown = app.remaining(true);
+        error.get_exit_code() != 0 && !unknown.empty()) {
       complain(program, unknown_argument(app, unknown.front()));
       return static_cast<int>(ErrorCode::usage);
     }
@@ -134,7 +145,8 @@ std::vector<std::uint64_t> parse_number_list(const std::string& text, const std:
   const auto refuse = [&]() -> Error {
     return Error(ErrorCode::usage, "", fmt::format("{}: '{}' is not a list like 0-2,7", what, text));
   };
-  constexpr std::uint64_t kMost = 1u << 20;  // far beyond any layer or GPU number; keeps a slip from filling memory
+  constexpr std::uint64_t kMost =
+      1u << 20;  // far beyond any layer or GPU number; keeps a slip from filling memory
   std::vector<std::uint64_t> numbers;
   const char* at = text.data();
   const char* const end = at + text.size();

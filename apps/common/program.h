@@ -1,5 +1,5 @@
-// What the five programs share: common flags, exit status, signals, messages. A program declares its flags on a
-// CLI::App and gives run_program a body; everything else is here.
+// What the five programs share: common flags, exit status, signals, messages. A program declares its flags on
+// a CLI::App and gives run_program a body; everything else is here.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -21,9 +21,10 @@ struct CommonFlags {
 };
 void add_common_flags(CLI::App& app, CommonFlags& flags);
 
-// Parses, runs body with a Context made from the flags, turns Errors into one line on stderr and the exit status of
-// CLI.md. body returns the exit status of a run that ended by itself.
-int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags, const std::function<int(Context&)>& body);
+// Parses, runs body with a Context made from the flags, turns Errors into one line on stderr and the exit
+// status of CLI.md. body returns the exit status of a run that ended by itself.
+int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
+                const std::function<int(Context&)>& body);
 
 // Results go to stdout through this; a pipe that closed early or a full disk is an Error.
 void print_result(const std::string& text);

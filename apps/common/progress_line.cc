@@ -16,7 +16,8 @@ constexpr auto kPlainInterval = std::chrono::seconds(10);
 
 std::string clock_text(double seconds) {
   const auto s = static_cast<std::uint64_t>(std::llround(seconds));
-  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60) : fmt::format("{}:{:02}", s / 60, s % 60);
+  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+                   : fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
 }  // namespace
@@ -41,7 +42,9 @@ void ProgressLine::begin(std::string_view stage, std::uint64_t total_bytes) {
   total_ = total_bytes;
   done_ = 0;
   started_ = Clock::now();
-  next_show_ = (started_ + (live_ ? Clock::duration(kLiveInterval) : Clock::duration(kPlainInterval))).time_since_epoch().count();
+  next_show_ = (started_ + (live_ ? Clock::duration(kLiveInterval) : Clock::duration(kPlainInterval)))
+                   .time_since_epoch()
+                   .count();
 }
 
 void ProgressLine::advance(std::uint64_t bytes) {
@@ -74,18 +77,25 @@ void ProgressLine::show(bool final) {
   const std::uint64_t done = done_;
   const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
   std::string text = printable(stage_);
-  if (total_ != 0) text += fmt::format("  {:.0f}% of {}", 100.0 * static_cast<double>(done) / static_cast<double>(total_), short_size(total_));
-  else text += fmt::format("  {}", short_size(done));
+  if (total_ != 0)
+    text += fmt::format("  {:.0f}% of {}", 100.0 * static_cast<double>(done) / static_cast<double>(total_),
+                        short_size(total_));
+  else
+    text += fmt::format("  {}", short_size(done));
   text += fmt::format("  {:.2f} GB/s", rate / 1e9);
-  if (final) text += fmt::format("  in {}", clock_text(seconds));
-  else if (total_ > done && rate > 0) text += fmt::format("  ETA {}", clock_text(static_cast<double>(total_ - done) / rate));
+  if (final)
+    text += fmt::format("  in {}", clock_text(seconds));
+  else if (total_ > done && rate > 0)
+    text += fmt::format("  ETA {}", clock_text(static_cast<double>(total_ - done) / rate));
   if (live_) {
     message("\r\033[K" + text);
     line_on_screen_ = true;
   } else {
     message(text + "\n");
   }
-  next_show_ = (now + (live_ ? Clock::duration(kLiveInterval) : Clock::duration(kPlainInterval))).time_since_epoch().count();
+  next_show_ = (now + (live_ ? Clock::duration(kLiveInterval) : Clock::duration(kPlainInterval)))
+                   .time_since_epoch()
+                   .count();
 }
 
 void ProgressLine::wipe() {

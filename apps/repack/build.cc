@@ -69,8 +69,10 @@ int run(Context& context, const BuildOptions& options) {
   if (!options.stats_out.empty()) {
     refuse_input(context, options.stats_out, repack_options.source);
     // Nor does it take the place of a file that the new checkpoint will have.
-    if (is_inside(options.stats_out, repack_options.target) && exists(context.os, join(repack_options.source, name_of(options.stats_out))))
-      throw Error(ErrorCode::usage, options.stats_out, "is the name of a file of the checkpoint; choose another");
+    if (is_inside(options.stats_out, repack_options.target) &&
+        exists(context.os, join(repack_options.source, name_of(options.stats_out))))
+      throw Error(ErrorCode::usage, options.stats_out,
+                  "is the name of a file of the checkpoint; choose another");
   }
   const RepackResult result = repack(context, repack_options);
 
@@ -79,8 +81,7 @@ int run(Context& context, const BuildOptions& options) {
     if (file.figures) figures.push_back(*file.figures);
   const std::string stats =
       stats_json(repack_options.granularity, repack_options.levels, figures).dump(1) + "\n";
-  if (!options.stats_out.empty() && !repack_options.dry_run)
-    write_output(context, options.stats_out, stats);
+  if (!options.stats_out.empty() && !repack_options.dry_run) write_output(context, options.stats_out, stats);
   print_result(options.json ? stats : text_of(result, options));
   return 0;
 }

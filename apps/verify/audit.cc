@@ -1,5 +1,6 @@
 // verify-ckpt-id audit: lints a checkpoint.
 #include "audit/audit.h"
+
 #include "verify/commands.h"
 
 namespace planesmith {
@@ -12,8 +13,10 @@ struct AuditOptions {
 };
 
 void declare(CLI::App& app, AuditOptions& options) {
-  app.add_option("CHECKPOINT", options.checkpoint, "Folder with config.json and safetensors shards")->required();
-  app.add_option("--against", options.against, "The checkpoint it was made from: all but the experts must be the same");
+  app.add_option("CHECKPOINT", options.checkpoint, "Folder with config.json and safetensors shards")
+      ->required();
+  app.add_option("--against", options.against,
+                 "The checkpoint it was made from: all but the experts must be the same");
   app.add_option("--profile", options.profile, "What the model should be: a profile's name or file");
   app.add_option("--world", options.world, "Tensor-parallel ranks it is to be served with")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{4096}))

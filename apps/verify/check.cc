@@ -48,7 +48,8 @@ void declare(CLI::App& app, CheckOptions& options) {
       app.add_option("--sample", options.sample,
                      "Also convert this many experts again and compare the bytes (default: none)")
           ->needs(checkpoint);
-  app.add_option("--seed", options.seed, "Which experts are sampled (default: others each time; it is printed)")
+  app.add_option("--seed", options.seed,
+                 "Which experts are sampled (default: others each time; it is printed)")
       ->needs(sample);
   app.add_flag("--all", options.all, "The same for all experts")->needs(checkpoint)->excludes(sample);
   CLI::Option* json = app.add_flag("--json", options.json, "Print one JSON document");

@@ -1,9 +1,9 @@
 // verify-ckpt-id list: what is there.
 #include "base/file.h"
 #include "common/geometry_flags.h"
+#include "sink/store.h"
 #include "verify/commands.h"
 #include "verify/report.h"
-#include "sink/store.h"
 
 namespace planesmith {
 namespace {
@@ -27,7 +27,8 @@ int run(Context& context, const ListOptions& options) {
   for (const std::string& folder : {options.planescache, options.store})
     if (!folder.empty()) status(context.os, folder);  // a slip of the pen is not an empty store
   Store store = scan_store(context.os, options.planescache, options.store);
-  if (const std::optional<KnownModel> model = told_model(context.os, options.geometry)) tell_model(store, *model);
+  if (const std::optional<KnownModel> model = told_model(context.os, options.geometry))
+    tell_model(store, *model);
   print_result(options.json ? pretty(to_json(store)) : to_text(store));
   return 0;
 }

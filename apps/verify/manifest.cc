@@ -60,9 +60,10 @@ int run_manifest(Context& context, const ManifestOptions& options) {
     out += file.link_target && !has_target(made.manifest, file) ? 1 : 0;
   }
   if (out != 0)
-    context.progress.say(fmt::format("{} links lead to what is not in the manifest: they are recorded as links, without it (a "
-                                     "copy made with cp -rlL has the files themselves)",
-                                     out));
+    context.progress.say(
+        fmt::format("{} links lead to what is not in the manifest: they are recorded as links, without it (a "
+                    "copy made with cp -rlL has the files themselves)",
+                    out));
   print_result(fmt::format("{}: {} files, {}\n", printable(options.out), made.manifest.files.size(),
                            exact_size(bytes)));
   return 0;

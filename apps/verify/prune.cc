@@ -17,7 +17,8 @@ struct PruneOptions {
 void declare(CLI::App& app, PruneOptions& options) {
   app.add_option("--planescache", options.request.planescache, "Root of a planes cache");
   app.add_option("--store", options.request.store, "Folder of packs");
-  app.add_option("--keep", options.request.keep, "Identities to keep; everything of any other goes")->required();
+  app.add_option("--keep", options.request.keep, "Identities to keep; everything of any other goes")
+      ->required();
   app.add_flag("-f,--force", options.request.force, "Remove (default: only show what would be removed)");
   app.add_flag("--json", options.json, "Print one JSON document");
 }
@@ -34,13 +35,15 @@ int run(Context& context, const PruneOptions& options) {
         out.push_back({{"ckpt_id", item.ckpt_id}, {"path", printable(item.path)}, {"bytes", item.bytes}});
       return out;
     };
-    print_result(pretty({{removed ? "removed" : "would_remove", listed(report.removed)}, {"kept", listed(report.kept)}}));
+    print_result(pretty(
+        {{removed ? "removed" : "would_remove", listed(report.removed)}, {"kept", listed(report.kept)}}));
     return 0;
   }
   std::string text;
   std::uint64_t bytes = 0;
   const auto line = [&](const char* what, const PruneReport::Item& item) {
-    text += fmt::format("{} {}: {}, {}\n", what, printable(item.ckpt_id), printable(item.path), short_size(item.bytes));
+    text += fmt::format("{} {}: {}, {}\n", what, printable(item.ckpt_id), printable(item.path),
+                        short_size(item.bytes));
   };
   for (const PruneReport::Item& item : report.kept) line("keep", item);
   for (const PruneReport::Item& item : report.removed) {
@@ -56,7 +59,8 @@ int run(Context& context, const PruneOptions& options) {
 }  // namespace
 
 void add_prune(Subcommands& commands) {
-  commands.add<PruneOptions>("prune", "Remove the caches and packs of all identities but those named", declare, run);
+  commands.add<PruneOptions>("prune", "Remove the caches and packs of all identities but those named",
+                             declare, run);
 }
 
 }  // namespace planesmith

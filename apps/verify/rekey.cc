@@ -19,7 +19,8 @@ void declare(CLI::App& app, RekeyOptions& options) {
   app.add_option("--to", options.request.to, "Identity that it gets")->required();
   app.add_option("--planescache", options.request.planescache, "Root of a planes cache");
   app.add_option("--store", options.request.store, "Folder of packs");
-  app.add_flag("-n,--dry-run", options.request.dry_run, "Check, and show what would be renamed; change nothing");
+  app.add_flag("-n,--dry-run", options.request.dry_run,
+               "Check, and show what would be renamed; change nothing");
   app.add_flag("--json", options.json, "Print one JSON document");
 }
 
@@ -40,7 +41,8 @@ int run(Context& context, const RekeyOptions& options) {
   for (const RekeyReport::Item& item : report.moved)
     text += fmt::format("{}{} -> {}\n", options.request.dry_run ? "would rename " : "", printable(item.from),
                         printable(item.to));
-  for (const std::string& path : report.already) text += fmt::format("{} has the new identity already\n", printable(path));
+  for (const std::string& path : report.already)
+    text += fmt::format("{} has the new identity already\n", printable(path));
   print_result(text);
   return 0;
 }
@@ -48,7 +50,8 @@ int run(Context& context, const RekeyOptions& options) {
 }  // namespace
 
 void add_rekey(Subcommands& commands) {
-  commands.add<RekeyOptions>("rekey", "Give caches and packs another identity, without copying data", declare, run);
+  commands.add<RekeyOptions>("rekey", "Give caches and packs another identity, without copying data", declare,
+                             run);
 }
 
 }  // namespace planesmith

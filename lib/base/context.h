@@ -1,5 +1,6 @@
-// What every long-running piece of work is given: the operating system, a place to report to, a way to be stopped,
-// and how much of the machine it may use. There are no globals; programs make one Context and pass it down.
+// What every long-running piece of work is given: the operating system, a place to report to, a way to be
+// stopped, and how much of the machine it may use. There are no globals; programs make one Context and pass
+// it down.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,8 @@ namespace planesmith {
 class Progress {
  public:
   virtual ~Progress() = default;
-  virtual void begin(std::string_view stage, std::uint64_t total_bytes) = 0;  // a new stage; 0 = total unknown
+  virtual void begin(std::string_view stage,
+                     std::uint64_t total_bytes) = 0;  // a new stage; 0 = total unknown
   virtual void advance(std::uint64_t bytes) = 0;
   virtual void end() = 0;
   virtual void say(std::string_view line) = 0;  // a message for the user (stderr), without newline
@@ -39,9 +41,9 @@ class Stop {
 struct Context {
   Os& os = posix();
   Progress& progress = no_progress();
-  const Stop* stop = nullptr;         // none: cannot be stopped
+  const Stop* stop = nullptr;  // none: cannot be stopped
   int threads = 1;
-  std::uint64_t memory = 2 * kGiB;    // bytes the work may allocate for buffers
+  std::uint64_t memory = 2 * kGiB;  // bytes the work may allocate for buffers
 
   void check_stop() const {
     if (stop != nullptr) stop->check();

@@ -70,8 +70,9 @@ std::string printable(std::string_view text) {
   while (!text.empty()) {
     const auto lead = static_cast<unsigned char>(text[0]);
     const std::size_t n = utf8_length(text);
-    const bool control = lead < 0x20 || lead == 0x7F ||
-                         (n == 2 && lead == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0);  // C1 controls
+    const bool control =
+        lead < 0x20 || lead == 0x7F ||
+        (n == 2 && lead == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0);  // C1 controls
     if (n == 0 || control) {
       for (std::size_t i = 0; i < std::max<std::size_t>(n, 1); ++i)
         out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i]));

@@ -17,10 +17,11 @@ class Error : public std::exception {
   // reason: what was found, what was expected, what to do. The other parts say where, as far as it is known.
   Error(ErrorCode code, std::string path, std::string reason);
   explicit Error(std::string reason) : Error(ErrorCode::failed, "", std::move(reason)) {}
-  Error(std::string path, std::string reason) : Error(ErrorCode::failed, std::move(path), std::move(reason)) {}
+  Error(std::string path, std::string reason)
+      : Error(ErrorCode::failed, std::move(path), std::move(reason)) {}
 
-  Error& at(std::uint64_t byte_offset);         // position in the file
-  Error& in_tensor(std::string_view name);      // tensor the file position belongs to
+  Error& at(std::uint64_t byte_offset);     // position in the file
+  Error& in_tensor(std::string_view name);  // tensor the file position belongs to
 
   ErrorCode code() const { return code_; }
   const std::string& path() const { return path_; }
@@ -38,7 +39,8 @@ class Error : public std::exception {
   std::optional<std::uint64_t> offset_;
 };
 
-// Text that came out of a file, made safe for a terminal: control bytes and invalid UTF-8 as \xNN, backslash as it is.
+// Text that came out of a file, made safe for a terminal: control bytes and invalid UTF-8 as \xNN, backslash
+// as it is.
 std::string printable(std::string_view text);
 
 // Text as one word of a POSIX shell's command line; in quotes only where it needs them.

@@ -18,7 +18,8 @@ namespace {
 
 [[noreturn]] void fail_errno(const std::string& path, const char* what, int error) {
   std::string reason = fmt::format("{}: {}", what, strerror(error));
-  if (error == ENOSPC || error == EDQUOT) reason += "; free some space and run the same command again to go on";
+  if (error == ENOSPC || error == EDQUOT)
+    reason += "; free some space and run the same command again to go on";
   throw Error(path, reason);
 }
 
@@ -51,9 +52,13 @@ File File::open_read(Os& os, const std::string& path) {
 File File::create(Os& os, const std::string& path) {
   return File(os, path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW);
 }
-File File::open_write(Os& os, const std::string& path) { return File(os, path, O_RDWR | O_CREAT); }
+File File::open_write(Os& os, const std::string& path) {
+  return File(os, path, O_RDWR | O_CREAT);
+}
 
-File::File(File&& other) noexcept : os_(other.os_), path_(std::move(other.path_)), fd_(other.fd_) { other.fd_ = -1; }
+File::File(File&& other) noexcept : os_(other.os_), path_(std::move(other.path_)), fd_(other.fd_) {
+  other.fd_ = -1;
+}
 
 File& File::operator=(File&& other) noexcept {
   std::swap(os_, other.os_);
@@ -73,7 +78,9 @@ void File::close() {
   if (fd >= 0 && os_->close(fd) != 0 && errno != EINTR) fail("close failed");
 }
 
-void File::fail(const char* what) const { fail_errno(path_, what, errno); }
+void File::fail(const char* what) const {
+  fail_errno(path_, what, errno);
+}
 
 struct stat File::status() const {
   struct stat st {};
@@ -81,7 +88,9 @@ struct stat File::status() const {
   return st;
 }
 
-std::uint64_t File::size() const { return static_cast<std::uint64_t>(status().st_size); }
+std::uint64_t File::size() const {
+  return static_cast<std::uint64_t>(status().st_size);
+}
 
 std::size_t File::read_some(Bytes to, std::uint64_t offset) const {
   std::size_t done = 0;
@@ -103,7 +112,8 @@ std::size_t File::read_some(Bytes to, std::uint64_t offset) const {
 void File::read(Bytes to, std::uint64_t offset) const {
   const std::size_t n = read_some(to, offset);
   if (n < to.size())
-    throw Error(path_, fmt::format("file ends here, {} bytes more were expected; was it cut short?", to.size() - n))
+    throw Error(path_,
+                fmt::format("file ends here, {} bytes more were expected; was it cut short?", to.size() - n))
         .at(offset + n);
 }
 
@@ -121,7 +131,8 @@ void File::write(ConstBytes from, std::uint64_t offset) {
 }
 
 void File::truncate(std::uint64_t size) {
-  if (retried([&] { return os_->ftruncate(fd_, static_cast<off_t>(size)); }) != 0) fail("cannot set the size");
+  if (retried([&] { return os_->ftruncate(fd_, static_cast<off_t>(size)); }) != 0)
+    fail("cannot set the size");
 }
 
 void File::sync() {
@@ -174,16 +185,18 @@ bool LockFile::try_take(Os& os, const std::string& path, std::vector<LockFile>& 
       held.push_back(LockFile(os, std::move(file)));
       return true;
     }
-    // The previous holder removed the file between our open and our lock: what we hold is no longer in the folder.
+    // The previous holder removed the file between our open and our lock: what we hold is no longer in the
+    // folder.
   }
 }
 
 LockFile::~LockFile() {
   if (file_.fd() < 0) return;
   // Where the folder was renamed meanwhile, a file of that name is somebody else's.
-  struct stat ours {}, named {};
-  if (os_->fstat(file_.fd(), &ours) == 0 && os_->stat(file_.path().c_str(), &named) == 0 && named.st_ino == ours.st_ino &&
-      named.st_dev == ours.st_dev)
+  struct stat ours {
+  }, named{};
+  if (os_->fstat(file_.fd(), &ours) == 0 && os_->stat(file_.path().c_str(), &named) == 0 &&
+      named.st_ino == ours.st_ino && named.st_dev == ours.st_dev)
     os_->unlink(file_.path().c_str());
 }
 
@@ -222,11 +235,13 @@ void sync_dir(Os& os, const std::string& path) {
 }
 
 void rename_file(Os& os, const std::string& from, const std::string& to) {
-  if (os.rename(from.c_str(), to.c_str()) != 0) fail_errno(from, fmt::format("cannot rename to {}", to).c_str(), errno);
+  if (os.rename(from.c_str(), to.c_str()) != 0)
+    fail_errno(from, fmt::format("cannot rename to {}", to).c_str(), errno);
 }
 
 void link_file(Os& os, const std::string& from, const std::string& to) {
-  if (os.link(from.c_str(), to.c_str()) != 0) fail_errno(from, fmt::format("cannot make the hard link {}", to).c_str(), errno);
+  if (os.link(from.c_str(), to.c_str()) != 0)
+    fail_errno(from, fmt::format("cannot make the hard link {}", to).c_str(), errno);
 }
 
 void remove_file(Os& os, const std::string& path) {
@@ -271,7 +286,8 @@ std::string real_path(const std::string& path) {
 std::string read_text(Os& os, const std::string& path, std::uint64_t max_bytes) {
   const File file = File::open_read(os, path);
   const std::uint64_t size = file.size();
-  if (size > max_bytes) throw Error(path, fmt::format("has {} bytes; at most {} are accepted here", size, max_bytes));
+  if (size > max_bytes)
+    throw Error(path, fmt::format("has {} bytes; at most {} are accepted here", size, max_bytes));
   std::string text(size, '\0');
   file.read({reinterpret_cast<std::uint8_t*>(text.data()), text.size()}, 0);
   return text;
@@ -298,7 +314,9 @@ std::string parent_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-std::string name_of(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+std::string name_of(const std::string& path) {
+  return path.substr(path.find_last_of('/') + 1);
+}
 
 std::string join(std::string_view dir, std::string_view name) {
   if (dir.empty()) return std::string(name);

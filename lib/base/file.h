@@ -1,5 +1,5 @@
-// Files as the rest of the library wants them: every call either does all of what it says or throws an Error that
-// names the file (and the offset). Interrupted and short transfers are retried here and nowhere else.
+// Files as the rest of the library wants them: every call either does all of what it says or throws an Error
+// that names the file (and the offset). Interrupted and short transfers are retried here and nowhere else.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ inline ConstBytes bytes_of(std::string_view text) {
 // An open regular file. Movable; closes itself.
 class File {
  public:
-  static File open_read(Os& os, const std::string& path);   // refuses anything but a regular file (links are followed)
+  static File open_read(Os& os,
+                        const std::string& path);  // refuses anything but a regular file (links are followed)
   static File create(Os& os, const std::string& path);      // new or emptied, for reading and writing
   static File open_write(Os& os, const std::string& path);  // made if absent, contents kept
   File(File&& other) noexcept;
@@ -41,9 +42,9 @@ class File {
   void read(Bytes to, std::uint64_t offset) const;
   void write(ConstBytes from, std::uint64_t offset);
   void truncate(std::uint64_t size);
-  void sync();                                         // contents and size durable (fdatasync)
-  bool try_lock();                                     // exclusive flock; false where somebody else holds it
-  void lock();                                         // waits for it
+  void sync();      // contents and size durable (fdatasync)
+  bool try_lock();  // exclusive flock; false where somebody else holds it
+  void lock();      // waits for it
   // Shares blocks with another file; false where the file system cannot (nothing changed then).
   bool try_clone(std::uint64_t offset, const File& from, std::uint64_t from_offset, std::uint64_t n);
   void will_need(std::uint64_t offset, std::uint64_t n) const;   // read ahead; advice only, never fails
@@ -61,8 +62,8 @@ class File {
 };
 
 // An exclusive flock on a lock file of our own (not the engine's .lock files, which stay). The holder removes
-// the file before letting go, so nothing is left behind; whoever waits re-opens by name until the locked file is
-// the one in the folder. Empty where another process holds it.
+// the file before letting go, so nothing is left behind; whoever waits re-opens by name until the locked file
+// is the one in the folder. Empty where another process holds it.
 class LockFile {
  public:
   static bool try_take(Os& os, const std::string& path, std::vector<LockFile>& held);
@@ -76,25 +77,26 @@ class LockFile {
   File file_;
 };
 
-bool exists(Os& os, const std::string& path);           // follows links; errors other than "not there" throw
-struct stat status(Os& os, const std::string& path);    // follows links
-void make_dirs(Os& os, const std::string& path);        // like mkdir -p, each new entry made durable
-void sync_dir(Os& os, const std::string& path);         // entries made, renamed or removed in it are durable
+bool exists(Os& os, const std::string& path);         // follows links; errors other than "not there" throw
+struct stat status(Os& os, const std::string& path);  // follows links
+void make_dirs(Os& os, const std::string& path);      // like mkdir -p, each new entry made durable
+void sync_dir(Os& os, const std::string& path);       // entries made, renamed or removed in it are durable
 void rename_file(Os& os, const std::string& from, const std::string& to);
-void link_file(Os& os, const std::string& from, const std::string& to);  // a hard link, the same file under two names
-void remove_file(Os& os, const std::string& path);      // a file that is not there is no error
+void link_file(Os& os, const std::string& from,
+               const std::string& to);              // a hard link, the same file under two names
+void remove_file(Os& os, const std::string& path);  // a file that is not there is no error
 bool remove_dir_if_empty(Os& os, const std::string& path);
 std::vector<std::string> list_dir(Os& os, const std::string& path);  // names, sorted, without . and ..
 std::uint64_t free_space(Os& os, const std::string& path);  // bytes an ordinary user may still write there
-std::string real_path(const std::string& path);         // all links resolved; the path must exist
+std::string real_path(const std::string& path);             // all links resolved; the path must exist
 std::string read_text(Os& os, const std::string& path, std::uint64_t max_bytes);
 
-// Replaces path by text in one step: written to path + ".tmp", synced, renamed, folder synced. The caller sees to it
-// that only one process does this to one path at a time; a left-over .tmp is overwritten.
+// Replaces path by text in one step: written to path + ".tmp", synced, renamed, folder synced. The caller
+// sees to it that only one process does this to one path at a time; a left-over .tmp is overwritten.
 void write_atomically(Os& os, const std::string& path, std::string_view text);
 
-std::string parent_of(const std::string& path);         // "." where there is no slash
-std::string name_of(const std::string& path);           // last component
+std::string parent_of(const std::string& path);  // "." where there is no slash
+std::string name_of(const std::string& path);    // last component
 std::string join(std::string_view dir, std::string_view name);
 
 }  // namespace planesmith

@@ -12,23 +12,24 @@ namespace planesmith {
 
 using Json = nlohmann::json;
 
-// Parses a whole document. Malformed text, duplicate keys in an object and nesting beyond max_depth are Errors that
-// name `path` and the byte. Safe for hostile input of any depth.
+// Parses a whole document. Malformed text, duplicate keys in an object and nesting beyond max_depth are
+// Errors that name `path` and the byte. Safe for hostile input of any depth.
 Json parse_json(std::string_view text, const std::string& path, std::size_t max_depth = 64);
 
-// A whole number, not negative. Anything else is an Error without a path: get() would wrap what is negative and
-// convert what no integer holds, which is undefined.
+// A whole number, not negative. Anything else is an Error without a path: get() would wrap what is negative
+// and convert what no integer holds, which is undefined.
 std::uint64_t whole_number(const Json& value);
 
 // read_text + parse_json.
 Json read_json(Os& os, const std::string& path, std::uint64_t max_bytes = 256u << 20);
 
-// Compact, sorted keys, ASCII with \uXXXX escapes: what Python's json.dumps(sort_keys=True, separators=(",", ":"))
-// prints for integers, strings, booleans and null (FORMAT.md section 6). Strings that are not UTF-8 are an Error.
+// Compact, sorted keys, ASCII with \uXXXX escapes: what Python's json.dumps(sort_keys=True, separators=(",",
+// ":")) prints for integers, strings, booleans and null (FORMAT.md section 6). Strings that are not UTF-8 are
+// an Error.
 std::string compact(const Json& value);
 
-// The same with separators ", " and ": ", keys in the order given: Python's default (meta.json), or sorted for a
-// plain Json object (sidecars).
+// The same with separators ", " and ": ", keys in the order given: Python's default (meta.json), or sorted
+// for a plain Json object (sidecars).
 std::string spaced(const nlohmann::ordered_json& value);
 std::string spaced(const Json& value);
 

@@ -9,29 +9,75 @@
 
 namespace planesmith {
 
-int Os::open(const char* path, int flags, mode_t mode) { return ::open(path, flags, mode); }
-int Os::close(int fd) { return ::close(fd); }
-ssize_t Os::pread(int fd, void* to, std::size_t n, off_t offset) { return ::pread(fd, to, n, offset); }
-ssize_t Os::pwrite(int fd, const void* from, std::size_t n, off_t offset) { return ::pwrite(fd, from, n, offset); }
-ssize_t Os::read(int fd, void* to, std::size_t n) { return ::read(fd, to, n); }
-ssize_t Os::write(int fd, const void* from, std::size_t n) { return ::write(fd, from, n); }
-int Os::fsync(int fd) { return ::fsync(fd); }
-int Os::fdatasync(int fd) { return ::fdatasync(fd); }
-int Os::ftruncate(int fd, off_t size) { return ::ftruncate(fd, size); }
-int Os::fstat(int fd, struct stat* out) { return ::fstat(fd, out); }
-int Os::stat(const char* path, struct stat* out) { return ::stat(path, out); }
-int Os::lstat(const char* path, struct stat* out) { return ::lstat(path, out); }
-int Os::statvfs(const char* path, struct statvfs* out) { return ::statvfs(path, out); }
-int Os::access(const char* path, int mode) { return ::faccessat(AT_FDCWD, path, mode, AT_EACCESS); }
-int Os::rename(const char* from, const char* to) { return ::rename(from, to); }
-int Os::link(const char* from, const char* to) { return ::link(from, to); }
-int Os::unlink(const char* path) { return ::unlink(path); }
-int Os::rmdir(const char* path) { return ::rmdir(path); }
-int Os::mkdir(const char* path, mode_t mode) { return ::mkdir(path, mode); }
-int Os::chmod(const char* path, mode_t mode) { return ::chmod(path, mode); }
-int Os::symlink(const char* target, const char* path) { return ::symlink(target, path); }
-ssize_t Os::readlink(const char* path, char* to, std::size_t n) { return ::readlink(path, to, n); }
-int Os::flock(int fd, int operation) { return ::flock(fd, operation); }
+int Os::open(const char* path, int flags, mode_t mode) {
+  return ::open(path, flags, mode);
+}
+int Os::close(int fd) {
+  return ::close(fd);
+}
+ssize_t Os::pread(int fd, void* to, std::size_t n, off_t offset) {
+  return ::pread(fd, to, n, offset);
+}
+ssize_t Os::pwrite(int fd, const void* from, std::size_t n, off_t offset) {
+  return ::pwrite(fd, from, n, offset);
+}
+ssize_t Os::read(int fd, void* to, std::size_t n) {
+  return ::read(fd, to, n);
+}
+ssize_t Os::write(int fd, const void* from, std::size_t n) {
+  return ::write(fd, from, n);
+}
+int Os::fsync(int fd) {
+  return ::fsync(fd);
+}
+int Os::fdatasync(int fd) {
+  return ::fdatasync(fd);
+}
+int Os::ftruncate(int fd, off_t size) {
+  return ::ftruncate(fd, size);
+}
+int Os::fstat(int fd, struct stat* out) {
+  return ::fstat(fd, out);
+}
+int Os::stat(const char* path, struct stat* out) {
+  return ::stat(path, out);
+}
+int Os::lstat(const char* path, struct stat* out) {
+  return ::lstat(path, out);
+}
+int Os::statvfs(const char* path, struct statvfs* out) {
+  return ::statvfs(path, out);
+}
+int Os::access(const char* path, int mode) {
+  return ::faccessat(AT_FDCWD, path, mode, AT_EACCESS);
+}
+int Os::rename(const char* from, const char* to) {
+  return ::rename(from, to);
+}
+int Os::link(const char* from, const char* to) {
+  return ::link(from, to);
+}
+int Os::unlink(const char* path) {
+  return ::unlink(path);
+}
+int Os::rmdir(const char* path) {
+  return ::rmdir(path);
+}
+int Os::mkdir(const char* path, mode_t mode) {
+  return ::mkdir(path, mode);
+}
+int Os::chmod(const char* path, mode_t mode) {
+  return ::chmod(path, mode);
+}
+int Os::symlink(const char* target, const char* path) {
+  return ::symlink(target, path);
+}
+ssize_t Os::readlink(const char* path, char* to, std::size_t n) {
+  return ::readlink(path, to, n);
+}
+int Os::flock(int fd, int operation) {
+  return ::flock(fd, operation);
+}
 
 int Os::clone_range(int to, std::uint64_t to_offset, int from, std::uint64_t from_offset, std::uint64_t n) {
   struct file_clone_range range {};
@@ -42,14 +88,24 @@ int Os::clone_range(int to, std::uint64_t to_offset, int from, std::uint64_t fro
   return ::ioctl(to, FICLONERANGE, &range);
 }
 
-off_t Os::lseek(int fd, off_t offset, int whence) { return ::lseek(fd, offset, whence); }
-int Os::fadvise(int fd, off_t offset, off_t n, int advice) { return ::posix_fadvise(fd, offset, n, advice); }
+off_t Os::lseek(int fd, off_t offset, int whence) {
+  return ::lseek(fd, offset, whence);
+}
+int Os::fadvise(int fd, off_t offset, off_t n, int advice) {
+  return ::posix_fadvise(fd, offset, n, advice);
+}
 int Os::start_writeback(int fd, off_t offset, off_t n) {
   return ::sync_file_range(fd, offset, n, SYNC_FILE_RANGE_WRITE);
 }
-DIR* Os::opendir(const char* path) { return ::opendir(path); }
-struct dirent* Os::readdir(DIR* dir) { return ::readdir(dir); }
-int Os::closedir(DIR* dir) { return ::closedir(dir); }
+DIR* Os::opendir(const char* path) {
+  return ::opendir(path);
+}
+struct dirent* Os::readdir(DIR* dir) {
+  return ::readdir(dir);
+}
+int Os::closedir(DIR* dir) {
+  return ::closedir(dir);
+}
 
 Os& posix() {
   static Os real;

@@ -1,6 +1,6 @@
-// Every operating-system call that touches a file goes through here, so that a test can make each of them fail.
-// The calls keep POSIX's contracts: -1 and errno on failure, short transfers, EINTR. The checked and convenient
-// layer above is base/file.h.
+// Every operating-system call that touches a file goes through here, so that a test can make each of them
+// fail. The calls keep POSIX's contracts: -1 and errno on failure, short transfers, EINTR. The checked and
+// convenient layer above is base/file.h.
 #pragma once
 
 #include <dirent.h>
@@ -20,7 +20,7 @@ class Os {
   virtual int close(int fd);
   virtual ssize_t pread(int fd, void* to, std::size_t n, off_t offset);
   virtual ssize_t pwrite(int fd, const void* from, std::size_t n, off_t offset);
-  virtual ssize_t read(int fd, void* to, std::size_t n);          // pipes
+  virtual ssize_t read(int fd, void* to, std::size_t n);           // pipes
   virtual ssize_t write(int fd, const void* from, std::size_t n);  // pipes
   virtual int fsync(int fd);
   virtual int fdatasync(int fd);
@@ -40,10 +40,12 @@ class Os {
   virtual ssize_t readlink(const char* path, char* to, std::size_t n);
   virtual int flock(int fd, int operation);
   // FICLONERANGE: shares the blocks of the source range with the target file.
-  virtual int clone_range(int to, std::uint64_t to_offset, int from, std::uint64_t from_offset, std::uint64_t n);
+  virtual int clone_range(int to, std::uint64_t to_offset, int from, std::uint64_t from_offset,
+                          std::uint64_t n);
   virtual off_t lseek(int fd, off_t offset, int whence);  // SEEK_DATA, SEEK_HOLE
   virtual int fadvise(int fd, off_t offset, off_t n, int advice);
-  virtual int start_writeback(int fd, off_t offset, off_t n);  // sync_file_range(WRITE): starts it, does not wait
+  virtual int start_writeback(int fd, off_t offset,
+                              off_t n);  // sync_file_range(WRITE): starts it, does not wait
   virtual DIR* opendir(const char* path);
   virtual struct dirent* readdir(DIR* dir);
   virtual int closedir(DIR* dir);

@@ -10,7 +10,8 @@
 namespace planesmith {
 
 void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t, int)>& work) {
-  const int team = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)), count));
+  const int team =
+      static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)), count));
   std::atomic<std::size_t> next{0};
   std::atomic<bool> failed{false};
   std::exception_ptr first;
@@ -37,6 +38,8 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
   if (first) std::rethrow_exception(first);
 }
 
-int hardware_threads() { return omp_get_num_procs(); }
+int hardware_threads() {
+  return omp_get_num_procs();
+}
 
 }  // namespace planesmith

@@ -30,10 +30,12 @@ std::uint64_t parse_size(std::string_view text, std::string_view what) {
   if (error == std::errc() && end != text.data()) {
     const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
     for (const Unit& known : kUnits)
-      if (known.name == unit && number <= std::uint64_t{std::numeric_limits<std::int64_t>::max()} / known.bytes)
+      if (known.name == unit &&
+          number <= std::uint64_t{std::numeric_limits<std::int64_t>::max()} / known.bytes)
         return number * known.bytes;
   }
-  throw Error(ErrorCode::usage, "", fmt::format("{}: '{}' is not a size; write 16GB, 16GiB or a number of bytes", what, text));
+  throw Error(ErrorCode::usage, "",
+              fmt::format("{}: '{}' is not a size; write 16GB, 16GiB or a number of bytes", what, text));
 }
 
 std::string short_size(std::uint64_t bytes) {

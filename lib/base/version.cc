@@ -10,18 +10,21 @@
 
 namespace planesmith {
 
-std::string version() { return "planesmith " PLANESMITH_VERSION; }
+std::string version() {
+  return "planesmith " PLANESMITH_VERSION;
+}
 
 std::string libraries() {
   const unsigned xxh = XXH_versionNumber();
-  return fmt::format("zstd {}, {}, xxHash {}.{}.{}, {}, fmt {}.{}.{}, nlohmann-json {}.{}.{}, CUDA backend {}",
-                     ZSTD_versionString(), archive_version_string(), xxh / 10000, xxh / 100 % 100, xxh % 100,
-                     OpenSSL_version(OPENSSL_VERSION), FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100,
-                     NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH,
+  return fmt::format(
+      "zstd {}, {}, xxHash {}.{}.{}, {}, fmt {}.{}.{}, nlohmann-json {}.{}.{}, CUDA backend {}",
+      ZSTD_versionString(), archive_version_string(), xxh / 10000, xxh / 100 % 100, xxh % 100,
+      OpenSSL_version(OPENSSL_VERSION), FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100,
+      NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH,
 #ifdef PLANESMITH_HAVE_CUDA
-                     "built in"
+      "built in"
 #else
-                     "not built in"
+      "not built in"
 #endif
   );
 }

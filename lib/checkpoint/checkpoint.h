@@ -14,28 +14,28 @@
 namespace planesmith {
 
 struct Shard {
-  std::string name;          // as the index lists it, relative to the folder
-  std::string path;          // folder + name
+  std::string name;  // as the index lists it, relative to the folder
+  std::string path;  // folder + name
   std::uint64_t file_bytes = 0;
   std::uint64_t header_bytes = 0;
 };
 
 class Checkpoint {
  public:
-  // Reads config.json, the index and the shards' headers (in parallel). With an index only what it lists is read, and
-  // every listed tensor must be in the shard the index names; without one, every *.safetensors of the folder, and no
-  // two of them may hold the same tensor. Errors name what is wrong and where.
+  // Reads config.json, the index and the shards' headers (in parallel). With an index only what it lists is
+  // read, and every listed tensor must be in the shard the index names; without one, every *.safetensors of
+  // the folder, and no two of them may hold the same tensor. Errors name what is wrong and where.
   static Checkpoint open(const Context& context, const std::string& folder);
 
   Checkpoint(Checkpoint&&) = default;  // the look-up by name points into the tensors: moved, never copied
   Checkpoint& operator=(Checkpoint&&) = default;
 
   const std::string& folder() const { return folder_; }
-  const Json& config() const { return config_; }            // the whole of config.json
+  const Json& config() const { return config_; }  // the whole of config.json
   bool has_index() const { return has_index_; }
   const std::vector<Shard>& shards() const { return shards_; }     // sorted by name
   const std::vector<Tensor>& tensors() const { return tensors_; }  // sorted by (shard, offset)
-  const Tensor* find(std::string_view name) const;           // null: no such tensor
+  const Tensor* find(std::string_view name) const;                 // null: no such tensor
   const std::string& shard_path(const Tensor& tensor) const { return shards_[tensor.shard].path; }
 
  private:
@@ -51,8 +51,8 @@ class Checkpoint {
 inline constexpr std::string_view kConfigName = "config.json";
 inline constexpr std::string_view kIndexName = "model.safetensors.index.json";
 
-// config.json may nest what describes the language model in "text_config": the value of `key` from there or from the
-// top; null where absent.
+// config.json may nest what describes the language model in "text_config": the value of `key` from there or
+// from the top; null where absent.
 const Json& config_value(const Json& config, std::string_view key);
 
 }  // namespace planesmith

@@ -1,4 +1,5 @@
-// The routed experts of a checkpoint: family, geometry, and where each expert's tensors are (FORMAT.md section 2).
+// The routed experts of a checkpoint: family, geometry, and where each expert's tensors are (FORMAT.md
+// section 2).
 #pragma once
 
 #include <array>
@@ -40,7 +41,8 @@ struct Model {
   std::uint32_t block_rows = 1, block_cols = 32;  // of the block scale; FP8 from weight_block_size
   bool scale_is_e8m0 = true;                      // FP8: else f32
   std::vector<SparseLayer> layers;                // sorted by index
-  // Tensors left alone, counted by kind: "MTP", "shared experts", "router", "attention", "norms", "embeddings", ...
+  // Tensors left alone, counted by kind: "MTP", "shared experts", "router", "attention", "norms",
+  // "embeddings", ...
   struct Left {
     std::uint64_t tensors = 0, bytes = 0;
   };
@@ -49,16 +51,16 @@ struct Model {
   const SparseLayer* find_layer(std::uint64_t index) const;
 };
 
-// Geometry from config.json alone (path: its name, for errors). Errors name the missing key, or a value that is no
-// whole number from 1 to what any model could have.
+// Geometry from config.json alone (path: its name, for errors). Errors name the missing key, or a value that
+// is no whole number from 1 to what any model could have.
 format::Geometry config_geometry(const Json& config, const std::string& path);
 // Where config.json says that all layers from some first one on are sparse (first_k_dense_replace): that one.
 std::optional<std::uint64_t> first_sparse_layer(const Json& config);
 
-// A layer is sparse where it has a routed expert, a router, or where first_k_dense_replace says so; each must hold all
-// experts. Errors: no routed experts; fused 3-D experts (not supported yet, named); an expert, projection or scale
-// missing (the first few named, all counted) or extra; two families; dtypes or shapes that do not agree with the
-// family, the config or each other.
+// A layer is sparse where it has a routed expert, a router, or where first_k_dense_replace says so; each must
+// hold all experts. Errors: no routed experts; fused 3-D experts (not supported yet, named); an expert,
+// projection or scale missing (the first few named, all counted) or extra; two families; dtypes or shapes
+// that do not agree with the family, the config or each other.
 Model find_experts(const Checkpoint& checkpoint);
 
 // The value of a tensor of one F32, such as weight_scale_2, from its shard. NaN and infinities are Errors.

@@ -79,8 +79,8 @@ struct HeaderText {
   bool complete = false;
 };
 
-// No data and no end follow a header, but archive_write_free() would write both, and after archive_write_fail()
-// it leaks: so what comes after the header is refused here.
+// No data and no end follow a header, but archive_write_free() would write both, and after
+// archive_write_fail() it leaks: so what comes after the header is refused here.
 la_ssize_t append(archive*, void* to, const void* bytes, std::size_t n) {
   HeaderText& header = *static_cast<HeaderText*>(to);
   if (header.complete) return -1;

@@ -72,7 +72,8 @@ class TarStream {
     if (result == ARCHIVE_EOF) return false;
     if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return true;
     const char* const why = archive_error_string(in_.get());
-    throw Error(name_, fmt::format("what is packed is not a whole tar: {}", why == nullptr ? "no reason is known" : why));
+    throw Error(name_, fmt::format("what is packed is not a whole tar: {}",
+                                   why == nullptr ? "no reason is known" : why));
   }
 
   ZstdStream& content_;

@@ -10,8 +10,8 @@ inline constexpr std::string_view kQuantizerAbi = "tsym4-e8m0-fragmajor-a32-v2";
 
 enum class ZeroMode { automatic, sign, alt };
 inline constexpr ZeroMode kZeroModes[] = {ZeroMode::automatic, ZeroMode::sign, ZeroMode::alt};
-std::string_view name(ZeroMode mode);              // "auto", "sign", "alt"
-ZeroMode parse_zero_mode(std::string_view text);   // anything else is a usage Error
+std::string_view name(ZeroMode mode);             // "auto", "sign", "alt"
+ZeroMode parse_zero_mode(std::string_view text);  // anything else is a usage Error
 
 // The routed experts of a model. L counts dense layers too.
 struct Geometry {
@@ -32,7 +32,8 @@ struct RankShape {
 // Errors (usage): I not divisible by world, an N not divisible by 16, a K not by 64.
 RankShape rank_shape(const Geometry& geometry, std::uint64_t world);
 
-// The eight kinds of section that one expert can have; planes and scales are made for each of the two matrices.
+// The eight kinds of section that one expert can have; planes and scales are made for each of the two
+// matrices.
 enum class Section { planes13, sc13, planes2, sc2, fp13, fp2, fpq13, fpq2 };
 inline constexpr int kSections = 8;
 std::string_view name(Section section);  // "planes13", ..., "fpq2"

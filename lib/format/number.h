@@ -1,5 +1,5 @@
-// Number formats and the codebook (FORMAT.md section 1). Tables live inside functions: a namespace-scope constexpr
-// table does not exist in CUDA device code.
+// Number formats and the codebook (FORMAT.md section 1). Tables live inside functions: a namespace-scope
+// constexpr table does not exist in CUDA device code.
 #pragma once
 
 #include <cstdint>
@@ -51,9 +51,10 @@ PLANESMITH_HD constexpr unsigned magnitude_index(double magnitude) {
   return m;
 }
 
-// Exponent of the scale of a block whose largest magnitude is amax: round_half_even(log2(amax / 6 + 1e-30)), -127 where
-// amax == 0, at most 127. No libm: log2 rounds up where its argument is above sqrt(2) times a power of two, which is a
-// comparison of bit patterns. No amax that the formats can make comes near a tie, so every sound log2 agrees.
+// Exponent of the scale of a block whose largest magnitude is amax: round_half_even(log2(amax / 6 + 1e-30)),
+// -127 where amax == 0, at most 127. No libm: log2 rounds up where its argument is above sqrt(2) times a
+// power of two, which is a comparison of bit patterns. No amax that the formats can make comes near a tie, so
+// every sound log2 agrees.
 PLANESMITH_HD inline int scale_exponent(double amax) {
   if (amax == 0) return -127;
   const double scaled = amax / 6 + 1e-30;
@@ -66,8 +67,12 @@ PLANESMITH_HD inline int scale_exponent(double amax) {
 
 // --- 8-bit formats ---
 
-PLANESMITH_HD constexpr bool e8m0_is_nan(std::uint8_t b) { return b == 255; }
-PLANESMITH_HD constexpr bool e4m3_is_nan(std::uint8_t b) { return (b & 0x7F) == 0x7F; }
+PLANESMITH_HD constexpr bool e8m0_is_nan(std::uint8_t b) {
+  return b == 255;
+}
+PLANESMITH_HD constexpr bool e4m3_is_nan(std::uint8_t b) {
+  return (b & 0x7F) == 0x7F;
+}
 
 // 2^exponent, exact, for exponents of normal doubles.
 PLANESMITH_HD constexpr double power_of_two(int exponent) {
@@ -78,7 +83,9 @@ PLANESMITH_HD constexpr double power_of_two(int exponent) {
   }
   return value;
 }
-PLANESMITH_HD constexpr double e8m0_value(std::uint8_t b) { return power_of_two(int{b} - 127); }
+PLANESMITH_HD constexpr double e8m0_value(std::uint8_t b) {
+  return power_of_two(int{b} - 127);
+}
 // NaN bytes are not values; callers refuse them first.
 PLANESMITH_HD constexpr double e4m3_value(std::uint8_t b) {
   const int exponent = b >> 3 & 15, mantissa = b & 7;

@@ -12,9 +12,9 @@ namespace planesmith::format {
 
 enum class Tier { base, delta, fp4, fp4q };
 inline constexpr Tier kTiers[] = {Tier::base, Tier::delta, Tier::fp4, Tier::fp4q};
-std::string_view name(Tier tier);               // the tag
-Tier parse_tier(std::string_view text);         // anything else is a usage Error
-std::string_view purpose(Tier tier);            // one line for people: which engine setting opens it
+std::string_view name(Tier tier);        // the tag
+Tier parse_tier(std::string_view text);  // anything else is a usage Error
+std::string_view purpose(Tier tier);     // one line for people: which engine setting opens it
 
 std::vector<Section> slot_sections(Tier tier);  // in the order they stand in a slot
 
@@ -24,10 +24,10 @@ inline constexpr std::uint64_t kRowAlignment = 4096;
 struct PackSpec {
   Tier tier = Tier::base;
   std::string ckpt_id;
-  std::uint64_t experts = 0;     // E
-  std::uint64_t n_layers = 0;    // L + 1
+  std::uint64_t experts = 0;   // E
+  std::uint64_t n_layers = 0;  // L + 1
   std::uint64_t slot_bytes = 0;
-  std::uint64_t stride = 0;      // slot_bytes rounded up to 4096
+  std::uint64_t stride = 0;  // slot_bytes rounded up to 4096
   ZeroMode zero_mode = ZeroMode::automatic;
   bool operator==(const PackSpec&) const = default;
 
@@ -37,7 +37,8 @@ struct PackSpec {
   }
 };
 
-PackSpec pack_spec(Tier tier, const Geometry& geometry, const RankShape& shape, std::string ckpt_id, ZeroMode mode);
+PackSpec pack_spec(Tier tier, const Geometry& geometry, const RankShape& shape, std::string ckpt_id,
+                   ZeroMode mode);
 
 std::string pack_key(const PackSpec& spec);  // 20 hex digits
 // "<tag>.v2.<key>.rank<r>of<W>", to which ".pack", ".json" and ".lock" are appended.

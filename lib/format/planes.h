@@ -15,8 +15,12 @@ inline constexpr std::uint64_t kScaleCols = 32;  // columns that share one scale
 inline constexpr std::uint64_t kCodeTile = 256, kNibbleTile = 512, kQuintalTile = 320;
 
 // Bytes of a plane of rows x cols; rows divisible by 16, cols by 64.
-PLANESMITH_HD constexpr std::uint64_t code_bytes(std::uint64_t rows, std::uint64_t cols) { return rows * cols / 4; }
-PLANESMITH_HD constexpr std::uint64_t nibble_bytes(std::uint64_t rows, std::uint64_t cols) { return rows * cols / 2; }
+PLANESMITH_HD constexpr std::uint64_t code_bytes(std::uint64_t rows, std::uint64_t cols) {
+  return rows * cols / 4;
+}
+PLANESMITH_HD constexpr std::uint64_t nibble_bytes(std::uint64_t rows, std::uint64_t cols) {
+  return rows * cols / 2;
+}
 PLANESMITH_HD constexpr std::uint64_t quintal_bytes(std::uint64_t rows, std::uint64_t cols) {
   return rows * cols / 16 * 5;
 }
@@ -46,13 +50,16 @@ PLANESMITH_HD constexpr LaneQuad lane_quad(unsigned row, unsigned col) {
   return {row % 8 * 4 + col % 16 / 4, row / 8 * 4 + col / 32 * 2 + col / 16 % 2};
 }
 
-// Byte offset, inside a plane of `cols` columns, of the quad (1 byte) that holds (row, col) in the 2-bit plane ...
+// Byte offset, inside a plane of `cols` columns, of the quad (1 byte) that holds (row, col) in the 2-bit
+// plane ...
 PLANESMITH_HD constexpr std::uint64_t code_offset(std::uint64_t row, std::uint64_t col, std::uint64_t cols) {
-  const LaneQuad at = lane_quad(static_cast<unsigned>(row % kTileRows), static_cast<unsigned>(col % kTileCols));
+  const LaneQuad at =
+      lane_quad(static_cast<unsigned>(row % kTileRows), static_cast<unsigned>(col % kTileCols));
   return tile_of(row, col, cols) * kCodeTile + at.lane * kQuads + at.quad;
 }
 // ... of the quad (2 bytes, little-endian) in the nibble plane ...
-PLANESMITH_HD constexpr std::uint64_t nibble_offset(std::uint64_t row, std::uint64_t col, std::uint64_t cols) {
+PLANESMITH_HD constexpr std::uint64_t nibble_offset(std::uint64_t row, std::uint64_t col,
+                                                    std::uint64_t cols) {
   return 2 * code_offset(row, col, cols);
 }
 // ... and of the scale byte in the scale plane.
@@ -60,8 +67,8 @@ PLANESMITH_HD constexpr std::uint64_t scale_offset(std::uint64_t row, std::uint6
   return (row / kTileRows * (cols / kScaleCols) + col / kScaleCols) * kTileRows + row % kTileRows;
 }
 
-// Quintal tile: the first 8 bytes of each of the 32 lane records (80 bits, word j at bits 10j..10j+9), then the last
-// 2 bytes of each. Offset inside the tile of byte b (0..9) of a lane's record.
+// Quintal tile: the first 8 bytes of each of the 32 lane records (80 bits, word j at bits 10j..10j+9), then
+// the last 2 bytes of each. Offset inside the tile of byte b (0..9) of a lane's record.
 PLANESMITH_HD constexpr unsigned quintal_record_offset(unsigned lane, unsigned b) {
   return b < 8 ? lane * 8 + b : static_cast<unsigned>(kLanes) * 8 + lane * 2 + (b - 8);
 }

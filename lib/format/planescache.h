@@ -12,8 +12,8 @@ namespace planesmith::format {
 
 enum class Fp4Tier { none, nibble, quintal };
 inline constexpr Fp4Tier kFp4Tiers[] = {Fp4Tier::none, Fp4Tier::nibble, Fp4Tier::quintal};
-std::string_view name(Fp4Tier tier);             // "none", "nibble", "quintal"
-Fp4Tier parse_fp4_tier(std::string_view text);   // anything else is a usage Error
+std::string_view name(Fp4Tier tier);            // "none", "nibble", "quintal"
+Fp4Tier parse_fp4_tier(std::string_view text);  // anything else is a usage Error
 
 // What one rank's folder holds, as meta.json says it.
 struct CacheMeta {
@@ -24,9 +24,9 @@ struct CacheMeta {
   bool operator==(const CacheMeta&) const = default;
 };
 
-std::string meta_json(const CacheMeta& meta);                    // the exact bytes of meta.json
-std::string cache_key(const CacheMeta& meta);                    // 20 hex digits
-std::string cache_folder(const CacheMeta& meta);                 // "v2/<key>/tp<W>-rank<r>"
+std::string meta_json(const CacheMeta& meta);     // the exact bytes of meta.json
+std::string cache_key(const CacheMeta& meta);     // 20 hex digits
+std::string cache_folder(const CacheMeta& meta);  // "v2/<key>/tp<W>-rank<r>"
 inline constexpr std::string_view kMetaName = "meta.json";
 
 // Reads a meta.json. Errors: not JSON, not exactly these keys, version or ABI unknown.

@@ -41,8 +41,8 @@ KnownModel model_of_config(Os& os, const std::string& path) {
   const Json config = read_json(os, file);
   KnownModel model{config_geometry(config, file), {}, "config " + file};
   if (const Json& step = config_value(config, "moe_layer_freq"); !step.is_null() && step != 1)
-    throw Error(file,
-                "has a \"moe_layer_freq\" other than 1; only the checkpoint can tell which layers are sparse");
+    throw Error(
+        file, "has a \"moe_layer_freq\" other than 1; only the checkpoint can tell which layers are sparse");
   const std::uint64_t first = std::min(first_sparse_layer(config).value_or(0), model.geometry.layers);
   model.layers.resize(model.geometry.layers - first);
   std::iota(model.layers.begin(), model.layers.end(), first);

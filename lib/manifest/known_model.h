@@ -1,5 +1,5 @@
-// What has to be known about the model that a cache was made for where its checkpoint is not there: its geometry,
-// and which layers are sparse.
+// What has to be known about the model that a cache was made for where its checkpoint is not there: its
+// geometry, and which layers are sparse.
 #pragma once
 
 #include <cstdint>

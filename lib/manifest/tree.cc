@@ -55,8 +55,9 @@ bool has_target(const Manifest& manifest, const FileEntry& link) {
   namespace fs = std::filesystem;
   const std::string to = (fs::path(link.path).parent_path() / *link.link_target).lexically_normal();
   const auto from = [&](const std::string& path) {
-    return std::lower_bound(manifest.files.begin(), manifest.files.end(), path,
-                            [](const FileEntry& file, const std::string& bound) { return file.path < bound; });
+    return std::lower_bound(
+        manifest.files.begin(), manifest.files.end(), path,
+        [](const FileEntry& file, const std::string& bound) { return file.path < bound; });
   };
   const auto file = from(to), inside = from(to + "/");
   return (file != manifest.files.end() && file->path == to) ||

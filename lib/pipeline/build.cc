@@ -22,7 +22,9 @@ namespace {
 // Reading headers leaves about this much in memory for each tensor of the checkpoint.
 constexpr std::uint64_t kBytesPerTensor = 320;
 
-bool any(const SectionSet& set) { return std::find(set.begin(), set.end(), true) != set.end(); }
+bool any(const SectionSet& set) {
+  return std::find(set.begin(), set.end(), true) != set.end();
+}
 
 // One layer on its way: its outputs are opened by the first expert and committed by the last.
 class LayerJob {
@@ -40,8 +42,8 @@ class LayerJob {
     for (OpenOutput& each : outputs_) {
       each.output = each.sink->open_layer(layer_, each.missing);
       if (!each.output)
-        context.progress.say(
-            fmt::format("layer {}: another run has it in {}; left to that run", layer_.index, each.sink->describe()));
+        context.progress.say(fmt::format("layer {}: another run has it in {}; left to that run", layer_.index,
+                                         each.sink->describe()));
     }
     std::erase_if(outputs_, [](const OpenOutput& each) { return !each.output; });
     return outputs_;
@@ -76,19 +78,22 @@ std::vector<Task> file_order(const std::vector<std::unique_ptr<LayerJob>>& jobs)
     const std::size_t first = tasks.size();
     const std::vector<Expert>& experts = job->layer().experts;
     for (std::uint64_t e = 0; e < experts.size(); ++e) tasks.push_back({job.get(), e});
-    std::sort(tasks.begin() + static_cast<std::ptrdiff_t>(first), tasks.end(), [&](const Task& a, const Task& b) {
-      const Tensor &x = *experts[a.expert][0].weight, &y = *experts[b.expert][0].weight;
-      return std::tuple(x.shard, x.offset) < std::tuple(y.shard, y.offset);
-    });
+    std::sort(tasks.begin() + static_cast<std::ptrdiff_t>(first), tasks.end(),
+              [&](const Task& a, const Task& b) {
+                const Tensor &x = *experts[a.expert][0].weight, &y = *experts[b.expert][0].weight;
+                return std::tuple(x.shard, x.offset) < std::tuple(y.shard, y.offset);
+              });
   }
   return tasks;
 }
 
-// Folders that belong to the checkpoint: its own, and where links of a Hugging Face cache lead, the repository's.
+// Folders that belong to the checkpoint: its own, and where links of a Hugging Face cache lead, the
+// repository's.
 std::set<std::string> checkpoint_folders(const Checkpoint& checkpoint) {
   std::set<std::string> folders = {real_path(checkpoint.folder())};
   for (const Shard& shard : checkpoint.shards())
-    if (const std::string blobs = parent_of(real_path(shard.path)); name_of(blobs) == "blobs") folders.insert(parent_of(blobs));
+    if (const std::string blobs = parent_of(real_path(shard.path)); name_of(blobs) == "blobs")
+      folders.insert(parent_of(blobs));
   return folders;
 }
 
@@ -105,29 +110,33 @@ std::vector<std::unique_ptr<LayerJob>> unfinished(const Context& context, const 
   std::vector<std::unique_ptr<LayerJob>> jobs;
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
     std::erase_if(outputs[i], [](const OpenOutput& each) { return !any(each.missing); });
-    if (!outputs[i].empty()) jobs.push_back(std::make_unique<LayerJob>(*plan.layers[i], std::move(outputs[i])));
+    if (!outputs[i].empty())
+      jobs.push_back(std::make_unique<LayerJob>(*plan.layers[i], std::move(outputs[i])));
   }
   return jobs;
 }
 
 }  // namespace
 
-Workforce plan_workforce(const Context& context, const Checkpoint& checkpoint, const Model& model, const Plan& plan,
-                         const Backend& backend) {
+Workforce plan_workforce(const Context& context, const Checkpoint& checkpoint, const Model& model,
+                         const Plan& plan, const Backend& backend) {
   const ExpertSource source(context, checkpoint, model, plan.shape, plan.ranks.front(), plan.ranks.size());
   const std::uint64_t fixed = checkpoint.tensors().size() * kBytesPerTensor;
   Workforce out;
   out.bytes_per_worker = worker_bytes(backend, source, plan);
   if (context.memory < fixed + out.bytes_per_worker)
-    throw Error(ErrorCode::usage, "", fmt::format("--memory {} is too small here; the smallest that works is {}",
-                                                  context.memory, fixed + out.bytes_per_worker));
+    throw Error(ErrorCode::usage, "",
+                fmt::format("--memory {} is too small here; the smallest that works is {}", context.memory,
+                            fixed + out.bytes_per_worker));
   const std::uint64_t fits = (context.memory - fixed) / out.bytes_per_worker;
-  out.workers = static_cast<int>(std::min<std::uint64_t>(static_cast<std::uint64_t>(backend.workers(context.threads)), fits));
+  out.workers = static_cast<int>(
+      std::min<std::uint64_t>(static_cast<std::uint64_t>(backend.workers(context.threads)), fits));
   out.peak_memory = fixed + static_cast<std::uint64_t>(out.workers) * out.bytes_per_worker;
   return out;
 }
 
-void check_targets(const Context& context, const Checkpoint& checkpoint, const Plan& plan, const BuildTarget& target) {
+void check_targets(const Context& context, const Checkpoint& checkpoint, const Plan& plan,
+                   const BuildTarget& target) {
   const std::set<std::string> sources = checkpoint_folders(checkpoint);
   std::map<dev_t, std::pair<std::string, std::uint64_t>> needed;  // by file system
   const std::vector<std::unique_ptr<Sink>> sinks = make_sinks(context, plan, target);
@@ -145,7 +154,8 @@ void check_targets(const Context& context, const Checkpoint& checkpoint, const P
     const auto& [folder, bytes] = need;
     const std::uint64_t available = free_space(context.os, folder);
     if (bytes > available)
-      throw Error(folder, fmt::format("not enough space: {} needed, {} free", exact_size(bytes), exact_size(available)));
+      throw Error(folder, fmt::format("not enough space: {} needed, {} free", exact_size(bytes),
+                                      exact_size(available)));
   }
 }
 
@@ -177,8 +187,9 @@ BuildReport build(const Context& context, const Checkpoint& checkpoint, const Mo
     if (outputs.empty()) {
       if (tasks[i].expert == 0) ++elsewhere;
     } else {
-      // Read as it comes 1.2 GB/s, with advice 1.1 to 1.3, with O_DIRECT 1.0 to 1.2: what is read stays in the page cache
-      // only as long as nothing else wants it, and advice keeps threads that jump between experts from waiting.
+      // Read as it comes 1.2 GB/s, with advice 1.1 to 1.3, with O_DIRECT 1.0 to 1.2: what is read stays in
+      // the page cache only as long as nothing else wants it, and advice keeps threads that jump between
+      // experts from waiting.
       const std::size_t ahead = i + workers.size();
       if (ahead < tasks.size()) source.prefetch(tasks[ahead].job->layer().experts[tasks[ahead].expert]);
       std::unique_ptr<ExpertWorker>& worker = workers[static_cast<std::size_t>(number)];

@@ -1,4 +1,5 @@
-// From a checkpoint to planes caches and packs, every expert read once: read -> convert -> write, bounded in memory.
+// From a checkpoint to planes caches and packs, every expert read once: read -> convert -> write, bounded in
+// memory.
 #pragma once
 
 #include <memory>
@@ -27,18 +28,19 @@ struct Workforce {
   std::uint64_t peak_memory = 0;
 };
 // Errors (usage): context.memory does not suffice for one worker; says how much does.
-Workforce plan_workforce(const Context& context, const Checkpoint& checkpoint, const Model& model, const Plan& plan,
-                         const Backend& backend);
+Workforce plan_workforce(const Context& context, const Checkpoint& checkpoint, const Model& model,
+                         const Plan& plan, const Backend& backend);
 
-// The folders that a build writes to: refused inside the checkpoint, and where free space does not suffice for what is
-// still missing. Makes nothing.
-void check_targets(const Context& context, const Checkpoint& checkpoint, const Plan& plan, const BuildTarget& target);
+// The folders that a build writes to: refused inside the checkpoint, and where free space does not suffice
+// for what is still missing. Makes nothing.
+void check_targets(const Context& context, const Checkpoint& checkpoint, const Plan& plan,
+                   const BuildTarget& target);
 
 struct BuildReport {
-  std::uint64_t converted = 0;  // layers written by this run
-  std::uint64_t finished = 0;   // found finished already
-  std::uint64_t elsewhere = 0;  // left to another run that is writing them
-  bool complete = false;        // every layer of the model is there and the manifests are written
+  std::uint64_t converted = 0;       // layers written by this run
+  std::uint64_t finished = 0;        // found finished already
+  std::uint64_t elsewhere = 0;       // left to another run that is writing them
+  bool complete = false;             // every layer of the model is there and the manifests are written
   std::vector<std::string> outputs;  // paths of the folders and packs
 };
 BuildReport build(const Context& context, const Checkpoint& checkpoint, const Model& model, const Plan& plan,

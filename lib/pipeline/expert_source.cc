@@ -29,14 +29,19 @@ struct ScaleGrid {
 };
 ScaleGrid scale_grid(const Model& model) {
   switch (model.family) {
-    case Family::mxfp4: return {1, 32, 1};
-    case Family::nvfp4: return {1, 16, 1};
-    case Family::fp8: return {model.block_rows, model.block_cols, model.scale_is_e8m0 ? 1u : 4u};
+    case Family::mxfp4:
+      return {1, 32, 1};
+    case Family::nvfp4:
+      return {1, 16, 1};
+    case Family::fp8:
+      return {model.block_rows, model.block_cols, model.scale_is_e8m0 ? 1u : 4u};
   }
   return {};
 }
 
-constexpr std::uint64_t divide_up(std::uint64_t n, std::uint64_t by) { return (n + by - 1) / by; }
+constexpr std::uint64_t divide_up(std::uint64_t n, std::uint64_t by) {
+  return (n + by - 1) / by;
+}
 
 }  // namespace
 
@@ -74,9 +79,11 @@ void ExpertSource::cut_into_pieces(std::size_t projection) {
   // Whole tiles and whole blocks, of one rank where ranks have rows of their own.
   const std::uint64_t unit = std::lcm(format::kTileRows, scale_grid(model_).rows);
   const std::uint64_t most = std::max(kPieceBytes / at.row_bytes / unit, std::uint64_t{1}) * unit;
-  const std::uint64_t span = static_cast<Projection>(projection) == Projection::w2 ? at.read_rows : shape_.slice;
+  const std::uint64_t span =
+      static_cast<Projection>(projection) == Projection::w2 ? at.read_rows : shape_.slice;
   for (std::uint64_t row = 0; row < at.read_rows;) {
-    const std::uint64_t rows = std::min(most, span - row % span);  // NOLINT(clang-analyzer-core.DivideZero): has rows
+    const std::uint64_t rows =
+        std::min(most, span - row % span);  // NOLINT(clang-analyzer-core.DivideZero): has rows
     pieces_.push_back({static_cast<Projection>(projection), row, rows});
     row += rows;
   }
@@ -92,7 +99,9 @@ std::uint64_t ExpertSource::piece_buffer_bytes() const {
   return round_up(bytes, kBufferAlignment);
 }
 
-std::uint64_t ExpertSource::scale_block_rows() const { return scale_grid(model_).rows; }
+std::uint64_t ExpertSource::scale_block_rows() const {
+  return scale_grid(model_).rows;
+}
 
 bool ExpertSource::concerns(const Piece& piece, std::uint64_t rank) const {
   return piece.projection == Projection::w2 || first_rank_ + piece.row / shape_.slice == rank;
@@ -115,7 +124,8 @@ void ExpertSource::for_each_range(const Expert& expert, Use use) const {
   for (std::size_t p = 0; p < kProjections; ++p) {
     const Layout& at = layout(p);
     const ExpertTensors& tensors = expert[p];
-    use(*tensors.weight, tensors.weight->offset + at.first_row * at.row_bytes, at.read_rows * at.row_bytes, at.weight_at);
+    use(*tensors.weight, tensors.weight->offset + at.first_row * at.row_bytes, at.read_rows * at.row_bytes,
+        at.weight_at);
     use(*tensors.scale, tensors.scale->offset + at.scale_first_row * at.scale_row_bytes,
         at.scale_read_rows * at.scale_row_bytes, at.scale_at);
   }
@@ -130,9 +140,8 @@ void ExpertSource::read(const Tensor& tensor, std::uint64_t offset, Bytes to) co
 }
 
 ExpertSource::Loaded ExpertSource::load(const Expert& expert, Bytes buffer) const {
-  for_each_range(expert, [&](const Tensor& tensor, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
-    read(tensor, offset, buffer.subspan(at, bytes));
-  });
+  for_each_range(expert, [&](const Tensor& tensor, std::uint64_t offset, std::uint64_t bytes,
+                             std::uint64_t at) { read(tensor, offset, buffer.subspan(at, bytes)); });
   return {&expert, buffer.data(), load_scale_2(expert)};
 }
 
@@ -141,9 +150,12 @@ void ExpertSource::load(const Expert& expert, const Piece& piece, Bytes buffer) 
   const Layout& at = layout(p);
   const ExpertTensors& tensors = expert[p];
   const std::uint64_t grid_rows = scale_grid(model_).rows, weight_bytes = piece.rows * at.row_bytes;
-  read(*tensors.weight, tensors.weight->offset + (at.first_row + piece.row) * at.row_bytes, buffer.first(weight_bytes));
-  read(*tensors.scale, tensors.scale->offset + (at.scale_first_row + piece.row / grid_rows) * at.scale_row_bytes,
-       buffer.subspan(round_up(weight_bytes, kBufferAlignment), divide_up(piece.rows, grid_rows) * at.scale_row_bytes));
+  read(*tensors.weight, tensors.weight->offset + (at.first_row + piece.row) * at.row_bytes,
+       buffer.first(weight_bytes));
+  read(*tensors.scale,
+       tensors.scale->offset + (at.scale_first_row + piece.row / grid_rows) * at.scale_row_bytes,
+       buffer.subspan(round_up(weight_bytes, kBufferAlignment),
+                      divide_up(piece.rows, grid_rows) * at.scale_row_bytes));
 }
 
 std::array<float, kProjections> ExpertSource::load_scale_2(const Expert& expert) const {
@@ -166,16 +178,18 @@ ExpertSlices ExpertSource::slices(const Loaded& loaded, std::uint64_t rank) cons
     const Layout& at = layout(p);
     const bool down = static_cast<Projection>(p) == Projection::w2;
     const std::uint64_t row = down ? 0 : (rank - first_rank_) * shape_.slice;  // within what was read
-    out[p] = slice(p, down ? at.rows : shape_.slice, loaded.buffer + at.weight_at + row * at.row_bytes,
-                   loaded.buffer + at.scale_at + row / grid.rows * at.scale_row_bytes, rank, loaded.scale_2[p]);
+    out[p] =
+        slice(p, down ? at.rows : shape_.slice, loaded.buffer + at.weight_at + row * at.row_bytes,
+              loaded.buffer + at.scale_at + row / grid.rows * at.scale_row_bytes, rank, loaded.scale_2[p]);
   }
   return out;
 }
 
-Slice ExpertSource::slice(const Piece& piece, const std::uint8_t* buffer, std::uint64_t rank, float scale_2) const {
+Slice ExpertSource::slice(const Piece& piece, const std::uint8_t* buffer, std::uint64_t rank,
+                          float scale_2) const {
   const auto p = static_cast<std::size_t>(piece.projection);
-  return slice(p, piece.rows, buffer, buffer + round_up(piece.rows * layout(p).row_bytes, kBufferAlignment), rank,
-               scale_2);
+  return slice(p, piece.rows, buffer, buffer + round_up(piece.rows * layout(p).row_bytes, kBufferAlignment),
+               rank, scale_2);
 }
 
 // The rank's columns of rows that begin at weight and scale.
@@ -191,8 +205,15 @@ Slice ExpertSource::slice(std::size_t projection, std::uint64_t rows, const std:
     case Family::mxfp4:
       return Mxfp4Slice{rows, cols, weight, at.row_bytes, scale, at.scale_row_bytes};
     case Family::fp8:
-      return Fp8Slice{rows, cols, weight, at.row_bytes, scale, at.scale_row_bytes,
-                      model_.block_rows, model_.block_cols, model_.scale_is_e8m0};
+      return Fp8Slice{rows,
+                      cols,
+                      weight,
+                      at.row_bytes,
+                      scale,
+                      at.scale_row_bytes,
+                      model_.block_rows,
+                      model_.block_cols,
+                      model_.scale_is_e8m0};
     case Family::nvfp4:
       return Nvfp4Slice{rows, cols, weight, at.row_bytes, scale, at.scale_row_bytes, scale_2};
   }
@@ -208,16 +229,21 @@ void ExpertSource::refuse(const Expert& expert, std::uint64_t rank, const BadEle
   const Tensor& tensor = bad.where.in_scale ? *tensors.scale : *tensors.weight;
   std::uint64_t row = bad.where.row, col = bad.where.col, byte;
   if (bad.where.in_scale) {
-    if (down) col += rank * shape_.slice / grid.cols;
-    else row += rank * shape_.slice / grid.rows;
+    if (down)
+      col += rank * shape_.slice / grid.cols;
+    else
+      row += rank * shape_.slice / grid.rows;
     byte = row * at.scale_row_bytes + col * grid.element_bytes;
   } else {
-    if (down) col += rank * shape_.slice;
-    else row += rank * shape_.slice;
+    if (down)
+      col += rank * shape_.slice;
+    else
+      row += rank * shape_.slice;
     byte = row * at.row_bytes + weight_bytes(model_, col);
   }
-  throw Error(checkpoint_.shard_path(tensor),
-              fmt::format("element [{}, {}] is not finite (NaN or infinity); the checkpoint is damaged", row, col))
+  throw Error(
+      checkpoint_.shard_path(tensor),
+      fmt::format("element [{}, {}] is not finite (NaN or infinity); the checkpoint is damaged", row, col))
       .in_tensor(tensor.name)
       .at(tensor.offset + byte);
 }

@@ -15,12 +15,13 @@ namespace planesmith {
 class ExpertSource {
  public:
   // Reads experts for the ranks first_rank .. first_rank + ranks - 1 of the world.
-  ExpertSource(const Context& context, const Checkpoint& checkpoint, const Model& model, const format::RankShape& shape,
-               std::uint64_t first_rank, std::uint64_t ranks);
+  ExpertSource(const Context& context, const Checkpoint& checkpoint, const Model& model,
+               const format::RankShape& shape, std::uint64_t first_rank, std::uint64_t ranks);
 
   std::uint64_t buffer_bytes() const { return buffer_bytes_; }  // for one expert
 
-  // Reads an expert's weights and scales into buffer. Errors: a file that ends early, a scale_2 that is not finite.
+  // Reads an expert's weights and scales into buffer. Errors: a file that ends early, a scale_2 that is not
+  // finite.
   struct Loaded {
     const Expert* expert = nullptr;
     const std::uint8_t* buffer = nullptr;
@@ -33,8 +34,9 @@ class ExpertSource {
   // What one of the ranks sees of it.
   ExpertSlices slices(const Loaded& loaded, std::uint64_t rank) const;
 
-  // Rows of one projection that are read, converted and written together: so few that they and their planes stay in a
-  // second-level cache. In the order of projections and rows; of w1 and w3, each belongs to one rank.
+  // Rows of one projection that are read, converted and written together: so few that they and their planes
+  // stay in a second-level cache. In the order of projections and rows; of w1 and w3, each belongs to one
+  // rank.
   struct Piece {
     Projection projection;
     std::uint64_t row, rows;  // row: counted in what is read
@@ -56,15 +58,15 @@ class ExpertSource {
  private:
   // A projection's matrices as they stand in the checkpoint, and the rows that are read.
   struct Layout {
-    std::uint64_t rows, cols;                // of the whole weight
+    std::uint64_t rows, cols;  // of the whole weight
     std::uint64_t first_row, read_rows;
     std::uint64_t row_bytes;
     std::uint64_t scale_row_bytes, scale_first_row, scale_read_rows;
-    std::uint64_t weight_at, scale_at;       // in the buffer
+    std::uint64_t weight_at, scale_at;  // in the buffer
   };
   const Layout& layout(std::size_t projection) const { return layouts_[projection]; }
-  Slice slice(std::size_t projection, std::uint64_t rows, const std::uint8_t* weight, const std::uint8_t* scale,
-              std::uint64_t rank, float scale_2) const;
+  Slice slice(std::size_t projection, std::uint64_t rows, const std::uint8_t* weight,
+              const std::uint8_t* scale, std::uint64_t rank, float scale_2) const;
   void read(const Tensor& tensor, std::uint64_t offset, Bytes to) const;
   void cut_into_pieces(std::size_t projection);
   const File& shard(const Tensor& tensor) const;

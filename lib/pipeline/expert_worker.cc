@@ -33,7 +33,8 @@ class WholeWorker : public ExpertWorker {
       SectionTargets targets{};
       for (std::size_t s = 0; s < format::kSections; ++s)
         if (wanted[s]) targets[s] = place_[s].data();
-      if (const auto bad = converter_->convert(source_.slices(loaded, rank), plan_.request.zero_mode, targets))
+      if (const auto bad =
+              converter_->convert(source_.slices(loaded, rank), plan_.request.zero_mode, targets))
         source_.refuse(expert, rank, *bad);
       for (std::size_t s = 0; s < format::kSections; ++s) {
         if (!wanted[s]) continue;
@@ -64,17 +65,20 @@ SectionSet wanted_sections(const std::vector<OpenOutput>& outputs, std::uint64_t
   return wanted;
 }
 
-std::unique_ptr<ExpertWorker> make_whole_worker(Backend& backend, int number, const ExpertSource& source, const Plan& plan) {
+std::unique_ptr<ExpertWorker> make_whole_worker(Backend& backend, int number, const ExpertSource& source,
+                                                const Plan& plan) {
   return std::make_unique<WholeWorker>(backend, number, source, plan);
 }
 
-std::unique_ptr<ExpertWorker> make_worker(Backend& backend, int number, const ExpertSource& source, const Plan& plan) {
+std::unique_ptr<ExpertWorker> make_worker(Backend& backend, int number, const ExpertSource& source,
+                                          const Plan& plan) {
   return backend.kernels() != nullptr ? make_piece_worker(backend, source, plan)
                                       : make_whole_worker(backend, number, source, plan);
 }
 
 std::uint64_t worker_bytes(const Backend& backend, const ExpertSource& source, const Plan& plan) {
-  return backend.kernels() != nullptr ? piece_worker_bytes(source, plan) : source.buffer_bytes() + plan.output_per_rank;
+  return backend.kernels() != nullptr ? piece_worker_bytes(source, plan)
+                                      : source.buffer_bytes() + plan.output_per_rank;
 }
 
 }  // namespace planesmith

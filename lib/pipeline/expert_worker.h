@@ -22,14 +22,16 @@ struct OpenOutput {
 class ExpertWorker {
  public:
   virtual ~ExpertWorker() = default;
-  // Converts expert `number` of a layer into the layer's outputs. Errors: a weight or scale that is not finite; what
-  // reading and writing throw.
+  // Converts expert `number` of a layer into the layer's outputs. Errors: a weight or scale that is not
+  // finite; what reading and writing throw.
   virtual void run(const Expert& expert, std::uint64_t number, const std::vector<OpenOutput>& outputs) = 0;
 };
 
-// A worker of its own for each thread; `number` tells them apart. Devices get whole experts. The CPU's kernels are faster
-// than memory, so they get pieces that stay in the caches from the read call to the write call.
-std::unique_ptr<ExpertWorker> make_worker(Backend& backend, int number, const ExpertSource& source, const Plan& plan);
+// A worker of its own for each thread; `number` tells them apart. Devices get whole experts. The CPU's
+// kernels are faster than memory, so they get pieces that stay in the caches from the read call to the write
+// call.
+std::unique_ptr<ExpertWorker> make_worker(Backend& backend, int number, const ExpertSource& source,
+                                          const Plan& plan);
 // The buffers of one.
 std::uint64_t worker_bytes(const Backend& backend, const ExpertSource& source, const Plan& plan);
 
@@ -37,14 +39,17 @@ std::uint64_t worker_bytes(const Backend& backend, const ExpertSource& source, c
 SectionSet wanted_sections(const std::vector<OpenOutput>& outputs, std::uint64_t rank);
 // Calls use(output) for those of the rank's outputs that want the section.
 template <typename Use>
-void for_each_taker(const std::vector<OpenOutput>& outputs, std::uint64_t rank, format::Section section, Use use) {
+void for_each_taker(const std::vector<OpenOutput>& outputs, std::uint64_t rank, format::Section section,
+                    Use use) {
   for (const OpenOutput& each : outputs)
     if (each.sink->rank() == rank && each.missing[static_cast<std::size_t>(section)]) use(*each.output);
 }
 
 // The two kinds.
-std::unique_ptr<ExpertWorker> make_whole_worker(Backend& backend, int number, const ExpertSource& source, const Plan& plan);
-std::unique_ptr<ExpertWorker> make_piece_worker(Backend& backend, const ExpertSource& source, const Plan& plan);
+std::unique_ptr<ExpertWorker> make_whole_worker(Backend& backend, int number, const ExpertSource& source,
+                                                const Plan& plan);
+std::unique_ptr<ExpertWorker> make_piece_worker(Backend& backend, const ExpertSource& source,
+                                                const Plan& plan);
 std::uint64_t piece_worker_bytes(const ExpertSource& source, const Plan& plan);
 
 }  // namespace planesmith

@@ -1,4 +1,5 @@
-// Conversion in pieces: some rows are read, converted, hashed and written while they are in the second-level cache.
+// Conversion in pieces: some rows are read, converted, hashed and written while they are in the second-level
+// cache.
 #include <algorithm>
 
 #include "base/size.h"
@@ -19,10 +20,14 @@ constexpr Section kSectionsOf[2][kPlanes] = {
 };
 std::uint64_t plane_bytes(int plane, std::uint64_t rows, std::uint64_t cols) {
   switch (plane) {
-    case codes: return format::code_bytes(rows, cols);
-    case nibbles: return format::nibble_bytes(rows, cols);
-    case quintals: return format::quintal_bytes(rows, cols);
-    default: return format::scale_bytes(rows, cols);
+    case codes:
+      return format::code_bytes(rows, cols);
+    case nibbles:
+      return format::nibble_bytes(rows, cols);
+    case quintals:
+      return format::quintal_bytes(rows, cols);
+    default:
+      return format::scale_bytes(rows, cols);
   }
 }
 
@@ -117,7 +122,8 @@ class PieceWorker : public ExpertWorker {
                              mode == format::ZeroMode::automatic ? &rank.zeros : nullptr};
     const Slice slice = source_.slice(piece, input_->bytes().data(), rank.rank, job.scale_2[p]);
     const std::uint64_t row = source_.first_row(piece);
-    if (!convert_slice(kernels_, slice, rank.signs[matrix].choose(mode), target)) refuse(job, piece, rank, slice);
+    if (!convert_slice(kernels_, slice, rank.signs[matrix].choose(mode), target))
+      refuse(job, piece, rank, slice);
     // w3's rows follow w1's in their matrix.
     const std::uint64_t row_in_matrix = row + (piece.projection == Projection::w3 ? plan_.shape.slice : 0);
     for (int plane = 0; plane < kPlanes; ++plane) {
@@ -160,7 +166,8 @@ class PieceWorker : public ExpertWorker {
 
 }  // namespace
 
-std::unique_ptr<ExpertWorker> make_piece_worker(Backend& backend, const ExpertSource& source, const Plan& plan) {
+std::unique_ptr<ExpertWorker> make_piece_worker(Backend& backend, const ExpertSource& source,
+                                                const Plan& plan) {
   return std::make_unique<PieceWorker>(backend, source, plan);
 }
 

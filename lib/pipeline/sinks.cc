@@ -14,7 +14,8 @@
 
 namespace planesmith {
 
-std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan& plan, const BuildTarget& target) {
+std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan& plan,
+                                              const BuildTarget& target) {
   std::vector<std::unique_ptr<Sink>> sinks;
   std::vector<std::uint64_t> keys;
   for (std::uint64_t key = 0; key < plan.all_layers.size(); ++key) keys.push_back(key);
@@ -23,14 +24,16 @@ std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan
       const format::CacheMeta meta{target.ckpt_id, plan.shape.world, rank, plan.request.zero_mode,
                                    *plan.request.cache == format::Fp4Tier::quintal};
       sinks.push_back(make_planescache_sink(
-          context, {target.cache_root, meta, *plan.request.cache, plan.geometry, plan.all_layers}, target.trust));
+          context, {target.cache_root, meta, *plan.request.cache, plan.geometry, plan.all_layers},
+          target.trust));
     }
     for (const format::Tier tier : plan.request.tiers)
       sinks.push_back(std::make_unique<PackSink>(
           context,
-          PackSinkSpec{target.store,
-                       format::pack_spec(tier, plan.geometry, plan.shape, target.ckpt_id, plan.request.zero_mode), rank,
-                       plan.shape.world, plan.geometry, keys},
+          PackSinkSpec{
+              target.store,
+              format::pack_spec(tier, plan.geometry, plan.shape, target.ckpt_id, plan.request.zero_mode),
+              rank, plan.shape.world, plan.geometry, keys},
           target.trust));
   }
   return sinks;

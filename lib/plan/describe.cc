@@ -1,10 +1,11 @@
+#include "plan/describe.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/size.h"
-#include "plan/describe.h"
 
 namespace planesmith {
 namespace {
@@ -19,8 +20,8 @@ std::vector<std::uint64_t> sorted_indices(const Plan& plan) {
 }  // namespace
 
 Plan::Written written_packs(const format::PackSpec& spec, std::uint64_t ranks, std::uint64_t layers) {
-  return {fmt::format("{} pack", name(spec.tier)), std::string(purpose(spec.tier)), 4 * ranks, ranks * spec.file_bytes(),
-          ranks * layers * spec.experts * spec.stride};
+  return {fmt::format("{} pack", name(spec.tier)), std::string(purpose(spec.tier)), 4 * ranks,
+          ranks * spec.file_bytes(), ranks * layers * spec.experts * spec.stride};
 }
 
 std::string number_list(const std::vector<std::uint64_t>& sorted, std::string_view separator) {
@@ -34,8 +35,10 @@ std::string number_list(const std::vector<std::uint64_t>& sorted, std::string_vi
 }
 
 std::string describe(const Plan::Written& written) {
-  std::string out = fmt::format("{}: {} files, {}", written.what, written.files, exact_size(written.allocated));
-  if (written.apparent != written.allocated) out += fmt::format(", {} with holes", short_size(written.apparent));
+  std::string out =
+      fmt::format("{}: {} files, {}", written.what, written.files, exact_size(written.allocated));
+  if (written.apparent != written.allocated)
+    out += fmt::format(", {} with holes", short_size(written.apparent));
   return out + "; " + written.purpose;
 }
 
@@ -53,13 +56,16 @@ std::string describe(const Plan& plan, const Model& model, std::uint64_t peak_me
       "model        {} experts, L={} E={} H={} I={}, {} sparse layers\n"
       "converted    {} layers ({}), {} expert weight tensors, {} read\n"
       "ranks        {} of world {}, w13 {} x {}, w2 {} x {} each\n",
-      name(model.family), g.layers, g.experts, g.hidden, g.intermediate, model.layers.size(), plan.layers.size(),
-      number_list(sorted_indices(plan), ","), plan.layers.size() * g.experts * kProjections, exact_size(plan.read),
-      fmt::join(plan.ranks, ","), plan.shape.world, plan.shape.n13, plan.shape.k13, plan.shape.n2, plan.shape.k2);
+      name(model.family), g.layers, g.experts, g.hidden, g.intermediate, model.layers.size(),
+      plan.layers.size(), number_list(sorted_indices(plan), ","),
+      plan.layers.size() * g.experts * kProjections, exact_size(plan.read), fmt::join(plan.ranks, ","),
+      plan.shape.world, plan.shape.n13, plan.shape.k13, plan.shape.n2, plan.shape.k2);
   for (const auto& [kind, left] : model.left_alone)
     out += fmt::format("left alone   {}: {} tensors, {}\n", kind, left.tensors, short_size(left.bytes));
-  for (const Plan::Written& written : plan.written) out += fmt::format("written      {}\n", describe(written));
-  out += fmt::format("in total     {} written\npeak memory  {}\n", exact_size(plan.allocated()), short_size(peak_memory));
+  for (const Plan::Written& written : plan.written)
+    out += fmt::format("written      {}\n", describe(written));
+  out += fmt::format("in total     {} written\npeak memory  {}\n", exact_size(plan.allocated()),
+                     short_size(peak_memory));
   return out;
 }
 
@@ -69,7 +75,11 @@ Json plan_json(const Plan& plan, const Model& model, std::uint64_t peak_memory) 
   for (const auto& [kind, l] : model.left_alone) left[kind] = {{"tensors", l.tensors}, {"bytes", l.bytes}};
   for (const Plan::Written& w : plan.written) written.push_back(to_json(w));
   return {{"family", name(model.family)},
-          {"geometry", {{"layers", g.layers}, {"experts", g.experts}, {"hidden", g.hidden}, {"intermediate", g.intermediate}}},
+          {"geometry",
+           {{"layers", g.layers},
+            {"experts", g.experts},
+            {"hidden", g.hidden},
+            {"intermediate", g.intermediate}}},
           {"layers", sorted_indices(plan)},
           {"sparse_layers", plan.all_layers},
           {"expert_weight_tensors", plan.layers.size() * g.experts * kProjections},

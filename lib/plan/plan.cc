@@ -14,7 +14,9 @@ namespace {
 
 using format::Section;
 
-[[noreturn]] void refuse(std::string reason) { throw Error(ErrorCode::usage, "", std::move(reason)); }
+[[noreturn]] void refuse(std::string reason) {
+  throw Error(ErrorCode::usage, "", std::move(reason));
+}
 
 // Where the first of a layer's tensors lies.
 std::tuple<std::uint32_t, std::uint64_t> position(const SparseLayer& layer) {
@@ -46,8 +48,9 @@ std::vector<const SparseLayer*> chosen_layers(const Model& model, const PlanRequ
 void check_fp8_blocks(const Model& model, const format::RankShape& shape) {
   if (model.family != Family::fp8) return;
   if (shape.slice % model.block_rows != 0 || shape.slice % model.block_cols != 0)
-    refuse(fmt::format("a rank's slice of {} does not divide into scale blocks of {} x {}; use a smaller world",
-                       shape.slice, model.block_rows, model.block_cols));
+    refuse(
+        fmt::format("a rank's slice of {} does not divide into scale blocks of {} x {}; use a smaller world",
+                    shape.slice, model.block_rows, model.block_cols));
 }
 
 }  // namespace
@@ -72,9 +75,11 @@ Plan make_plan(const Model& model, const PlanRequest& request) {
   plan.geometry = model.geometry;
   plan.shape = format::rank_shape(model.geometry, request.world);
   check_fp8_blocks(model, plan.shape);
-  if (!request.cache && request.tiers.empty()) refuse("nothing to build: neither a planes cache nor a pack was asked for");
+  if (!request.cache && request.tiers.empty())
+    refuse("nothing to build: neither a planes cache nor a pack was asked for");
   if (request.rank && *request.rank >= request.world)
-    refuse(fmt::format("rank {} is outside a world of {} (0 to {})", *request.rank, request.world, request.world - 1));
+    refuse(fmt::format("rank {} is outside a world of {} (0 to {})", *request.rank, request.world,
+                       request.world - 1));
   for (std::uint64_t rank = 0; rank < request.world; ++rank)
     if (!request.rank || *request.rank == rank) plan.ranks.push_back(rank);
   plan.layers = chosen_layers(model, request);
@@ -97,7 +102,8 @@ Plan make_plan(const Model& model, const PlanRequest& request) {
   }
   for (const format::Tier tier : request.tiers) {
     const format::PackSpec spec = format::pack_spec(tier, plan.geometry, plan.shape, "", request.zero_mode);
-    for (const Section section : format::slot_sections(tier)) plan.sections[static_cast<std::size_t>(section)] = true;
+    for (const Section section : format::slot_sections(tier))
+      plan.sections[static_cast<std::size_t>(section)] = true;
     plan.written.push_back(written_packs(spec, ranks, layers));
   }
   for (int s = 0; s < format::kSections; ++s)

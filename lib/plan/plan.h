@@ -1,5 +1,5 @@
-// What a build will do, known before the first byte is written: which layers, in which order, what is read, what is
-// written where and how much memory it takes.
+// What a build will do, known before the first byte is written: which layers, in which order, what is read,
+// what is written where and how much memory it takes.
 #pragma once
 
 #include <array>
@@ -19,10 +19,10 @@ using SectionSet = std::array<bool, format::kSections>;  // indexed by format::S
 
 struct PlanRequest {
   std::uint64_t world = 1;
-  std::optional<std::uint64_t> rank;               // none: all ranks
+  std::optional<std::uint64_t> rank;  // none: all ranks
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
-  std::optional<format::Fp4Tier> cache;            // a planes cache with this FP4 tier; none: no cache
-  std::vector<format::Tier> tiers;                 // packs
+  std::optional<format::Fp4Tier> cache;              // a planes cache with this FP4 tier; none: no cache
+  std::vector<format::Tier> tiers;                   // packs
   std::optional<std::vector<std::uint64_t>> layers;  // only these layer indices; none: all
 };
 
@@ -36,21 +36,21 @@ struct Plan {
   SectionSet sections{};                   // made for each expert and rank
 
   // Bytes.
-  std::uint64_t read = 0;                  // weights and scales of the chosen layers
-  std::uint64_t output_per_rank = 0;       // sections of one expert on one rank: a worker's output buffer
+  std::uint64_t read = 0;             // weights and scales of the chosen layers
+  std::uint64_t output_per_rank = 0;  // sections of one expert on one rank: a worker's output buffer
   struct Written {
-    std::string what;                      // "planes cache", "base pack", ...
-    std::string purpose;                   // one line
-    std::uint64_t files = 0;               // that end up there, all ranks
-    std::uint64_t apparent = 0;            // file lengths
-    std::uint64_t allocated = 0;           // without holes
+    std::string what;             // "planes cache", "base pack", ...
+    std::string purpose;          // one line
+    std::uint64_t files = 0;      // that end up there, all ranks
+    std::uint64_t apparent = 0;   // file lengths
+    std::uint64_t allocated = 0;  // without holes
   };
   std::vector<Written> written;
   std::uint64_t allocated() const;
 };
 
-// Errors (usage): a layer that is not there or has no routed experts, a world that does not divide, a rank outside the
-// world, nothing to build; for FP8 a slice that does not divide into scale blocks.
+// Errors (usage): a layer that is not there or has no routed experts, a world that does not divide, a rank
+// outside the world, nothing to build; for FP8 a slice that does not divide into scale blocks.
 Plan make_plan(const Model& model, const PlanRequest& request);
 
 // Bytes of one expert's tensors in the checkpoint, scales included, all ranks.

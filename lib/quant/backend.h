@@ -1,5 +1,6 @@
-// What converts experts: the CPU's kernels or GPUs. The pipeline gives one expert's slices for one rank and takes the
-// planes; how many experts are in flight is the number of its workers, each of which has a Converter of its own.
+// What converts experts: the CPU's kernels or GPUs. The pipeline gives one expert's slices for one rank and
+// takes the planes; how many experts are in flight is the number of its workers, each of which has a
+// Converter of its own.
 #pragma once
 
 #include <array>
@@ -24,9 +25,9 @@ using Slice = std::variant<Mxfp4Slice, Fp8Slice, Nvfp4Slice>;
 bool convert_slice(const Kernels& kernels, const Slice& slice, ZeroSigns signs, const PlaneTarget& target);
 NonFinite find_nonfinite(const Slice& slice);
 
-// The signs of one matrix's zeros (FORMAT.md section 4), expert after expert. Mode auto knows them only when all zeros
-// are counted. Experts of a checkpoint are alike, so the answer for the last one is taken until the count says
-// otherwise; then the matrix is converted once more.
+// The signs of one matrix's zeros (FORMAT.md section 4), expert after expert. Mode auto knows them only when
+// all zeros are counted. Experts of a checkpoint are alike, so the answer for the last one is taken until the
+// count says otherwise; then the matrix is converted once more.
 class SignsOfZeros {
  public:
   ZeroSigns choose(format::ZeroMode mode) const;
@@ -52,9 +53,9 @@ struct BadElement {
 class Converter {
  public:
   virtual ~Converter() = default;
-  // Fills the targets; returns the first non-finite element where there is one (the targets' contents are then
-  // unspecified). FORMAT.md section 4: the zero mode touches requantized families only, and mode auto judges w1 and w3
-  // together. Errors: a device that fails.
+  // Fills the targets; returns the first non-finite element where there is one (the targets' contents are
+  // then unspecified). FORMAT.md section 4: the zero mode touches requantized families only, and mode auto
+  // judges w1 and w3 together. Errors: a device that fails.
   virtual std::optional<BadElement> convert(const ExpertSlices& expert, format::ZeroMode mode,
                                             const SectionTargets& targets) = 0;
 };
@@ -74,7 +75,8 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string describe() const = 0;  // "cpu (avx512)", "2 x NVIDIA H200"
   virtual std::unique_ptr<Converter> make_converter(int worker) = 0;
-  // The CPU's, for callers that convert a few rows at a time, in its caches; null: a device, best at whole experts.
+  // The CPU's, for callers that convert a few rows at a time, in its caches; null: a device, best at whole
+  // experts.
   virtual const Kernels* kernels() const { return nullptr; }
   virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
   // Experts that should be in flight at once to keep the backend busy, given the threads the user allows.
@@ -82,9 +84,9 @@ class Backend {
 };
 
 struct BackendChoice {
-  std::string backend = "auto";             // auto, cpu, cuda
-  std::string isa = "auto";                 // auto, scalar, avx2, avx512
-  std::vector<std::uint64_t> gpus;          // device numbers; empty: all
+  std::string backend = "auto";     // auto, cpu, cuda
+  std::string isa = "auto";         // auto, scalar, avx2, avx512
+  std::vector<std::uint64_t> gpus;  // device numbers; empty: all
 };
 // Errors: cuda asked for and not built in, no driver, no device; an ISA this machine lacks.
 std::unique_ptr<Backend> make_backend(const BackendChoice& choice);

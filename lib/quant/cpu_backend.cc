@@ -47,19 +47,21 @@ class CpuConverter : public Converter {
   std::optional<BadElement> convert(const ExpertSlices& expert, format::ZeroMode mode,
                                     const SectionTargets& targets) override {
     const auto at = [&](Section section) { return targets[static_cast<std::size_t>(section)]; };
-    const PlaneTarget first{at(Section::planes13), at(Section::fp13), at(Section::fpq13), at(Section::sc13), nullptr,
-                            kStream};
-    const PlaneTarget second{at(Section::planes2), at(Section::fp2), at(Section::fpq2), at(Section::sc2), nullptr,
-                             kStream};
-    if (auto bad = convert_matrix(expert, {Projection::w1, Projection::w3}, mode, first, signs13_)) return bad;
+    const PlaneTarget first{at(Section::planes13), at(Section::fp13), at(Section::fpq13),
+                            at(Section::sc13),     nullptr,           kStream};
+    const PlaneTarget second{at(Section::planes2), at(Section::fp2), at(Section::fpq2),
+                             at(Section::sc2),     nullptr,          kStream};
+    if (auto bad = convert_matrix(expert, {Projection::w1, Projection::w3}, mode, first, signs13_))
+      return bad;
     return convert_matrix(expert, {Projection::w2}, mode, second, signs2_);
   }
 
  private:
   using Projections = std::initializer_list<Projection>;
 
-  std::optional<BadElement> convert_matrix(const ExpertSlices& expert, Projections projections, format::ZeroMode mode,
-                                           const PlaneTarget& target, SignsOfZeros& signs) const {
+  std::optional<BadElement> convert_matrix(const ExpertSlices& expert, Projections projections,
+                                           format::ZeroMode mode, const PlaneTarget& target,
+                                           SignsOfZeros& signs) const {
     if (!target.codes && !target.nibbles && !target.quintals && !target.scales) return std::nullopt;
     for (;;) {
       ZeroCount count;
@@ -73,7 +75,8 @@ class CpuConverter : public Converter {
     if (mode == format::ZeroMode::automatic) target.zeros = &count;
     for (const Projection projection : projections) {
       const Slice& slice = expert[static_cast<std::size_t>(projection)];
-      if (!convert_slice(kernels_, slice, signs, target)) return BadElement{projection, find_nonfinite(slice)};
+      if (!convert_slice(kernels_, slice, signs, target))
+        return BadElement{projection, find_nonfinite(slice)};
       std::visit([&](const auto& s) { target = after(target, s.rows, s.cols); }, slice);
     }
     return std::nullopt;
@@ -88,7 +91,9 @@ class CpuBackend : public Backend {
   explicit CpuBackend(const Kernels& kernels) : kernels_(kernels) {}
   std::string describe() const override { return "cpu (" + std::string(kernels_.name) + ")"; }
   std::unique_ptr<Converter> make_converter(int) override { return std::make_unique<CpuConverter>(kernels_); }
-  std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return std::make_unique<PlainBuffer>(bytes); }
+  std::unique_ptr<Buffer> allocate(std::size_t bytes) override {
+    return std::make_unique<PlainBuffer>(bytes);
+  }
   const Kernels* kernels() const override { return &kernels_; }
   int workers(int threads) const override { return threads; }
 
@@ -127,6 +132,8 @@ bool SignsOfZeros::settle(format::ZeroMode mode, const ZeroCount& count) {
   return false;
 }
 
-std::unique_ptr<Backend> make_cpu_backend(const Kernels& kernels) { return std::make_unique<CpuBackend>(kernels); }
+std::unique_ptr<Backend> make_cpu_backend(const Kernels& kernels) {
+  return std::make_unique<CpuBackend>(kernels);
+}
 
 }  // namespace planesmith

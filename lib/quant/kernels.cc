@@ -14,9 +14,9 @@ std::vector<const Kernels*> find_available() {
   // The builtin also knows whether the operating system keeps the wide registers.
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2")) return available;
   available.push_back(&kAvx2Kernels);
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi") &&
-      __builtin_cpu_supports("avx512vpopcntdq"))
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vpopcntdq"))
     available.push_back(&kAvx512Kernels);
 #endif
   return available;

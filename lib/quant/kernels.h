@@ -1,5 +1,6 @@
-// The conversion kernels: rows of a checkpoint tensor to planes (FORMAT.md sections 4 and 5). One table of functions
-// per instruction set; every entry gives the bytes of the scalar reference. Kernels allocate nothing and do no I/O.
+// The conversion kernels: rows of a checkpoint tensor to planes (FORMAT.md sections 4 and 5). One table of
+// functions per instruction set; every entry gives the bytes of the scalar reference. Kernels allocate
+// nothing and do no I/O.
 #pragma once
 
 #include <cstddef>
@@ -20,37 +21,39 @@ struct ZeroCount {
   }
 };
 
-// Mode auto: whether one expert's w13 slice (or w2 slice) is balanced (FORMAT.md section 4, exact in integers).
+// Mode auto: whether one expert's w13 slice (or w2 slice) is balanced (FORMAT.md section 4, exact in
+// integers).
 PLANESMITH_HD constexpr bool one_signed(const ZeroCount& count) {
   const std::uint64_t positive = count.zeros - count.negative;
   const std::uint64_t fewer = count.negative < positive ? count.negative : positive;
   return 20 * fewer < count.zeros;
 }
 
-// Where a kernel writes. Each pointer is the start of the first 16-row panel of its plane, panels following each other
-// (a w3 slice continues where the w1 slice ended); null: not wanted. Any alignment; best at 64 bytes.
+// Where a kernel writes. Each pointer is the start of the first 16-row panel of its plane, panels following
+// each other (a w3 slice continues where the w1 slice ended); null: not wanted. Any alignment; best at 64
+// bytes.
 struct PlaneTarget {
   std::uint8_t* codes = nullptr;     // rows * cols / 4
   std::uint8_t* nibbles = nullptr;   // rows * cols / 2
   std::uint8_t* quintals = nullptr;  // rows * cols * 5 / 16
   std::uint8_t* scales = nullptr;    // rows * cols / 32
 
-  // fp8 and nvfp4 add the slice's zeros, before any balancing, on the way (or alone, where no plane is wanted): cheaper
-  // than reading the slice twice.
-  // Whoever guesses ZeroSigns right, from the expert before, then needs one pass for mode auto.
+  // fp8 and nvfp4 add the slice's zeros, before any balancing, on the way (or alone, where no plane is
+  // wanted): cheaper than reading the slice twice. Whoever guesses ZeroSigns right, from the expert before,
+  // then needs one pass for mode auto.
   ZeroCount* zeros = nullptr;
 
   // Write past the caches: for planes that nobody reads soon, or that are larger than the caches.
   bool stream = false;
 };
 
-// A slice of one tensor, rows divisible by 16 and cols by 64. Pointers address the slice's first element; strides are
-// bytes from one row to the next (scale_stride: from one row of scales or of blocks to the next).
+// A slice of one tensor, rows divisible by 16 and cols by 64. Pointers address the slice's first element;
+// strides are bytes from one row to the next (scale_stride: from one row of scales or of blocks to the next).
 struct Mxfp4Slice {
   std::uint64_t rows, cols;
   const std::uint8_t* weight;  // e2m1, two per byte
   std::uint64_t weight_stride;
-  const std::uint8_t* scale;   // e8m0, one per 32 columns
+  const std::uint8_t* scale;  // e8m0, one per 32 columns
   std::uint64_t scale_stride;
 };
 
@@ -58,7 +61,8 @@ struct Fp8Slice {
   std::uint64_t rows, cols;
   const std::uint8_t* weight;  // e4m3
   std::uint64_t weight_stride;
-  const std::uint8_t* scale;   // one per block: f32 (little-endian, any alignment) or e8m0; the slice starts on a block
+  const std::uint8_t*
+      scale;  // one per block: f32 (little-endian, any alignment) or e8m0; the slice starts on a block
   std::uint64_t scale_stride;
   std::uint32_t block_rows, block_cols;
   bool scale_is_e8m0;
@@ -68,7 +72,7 @@ struct Nvfp4Slice {
   std::uint64_t rows, cols;
   const std::uint8_t* weight;  // e2m1, two per byte
   std::uint64_t weight_stride;
-  const std::uint8_t* scale;   // e4m3, one per 16 columns
+  const std::uint8_t* scale;  // e4m3, one per 16 columns
   std::uint64_t scale_stride;
   float scale_2;
 };
@@ -85,7 +89,8 @@ struct Kernels {
   bool (*fp8)(const Fp8Slice&, ZeroSigns, const PlaneTarget&) noexcept;
   bool (*nvfp4)(const Nvfp4Slice&, ZeroSigns, const PlaneTarget&) noexcept;
 
-  // Quintal planes (and, where codes is not null, the 2-bit plane) out of nibble planes, `tiles` tiles of 16 x 64.
+  // Quintal planes (and, where codes is not null, the 2-bit plane) out of nibble planes, `tiles` tiles of 16
+  // x 64.
   void (*from_nibbles)(const std::uint8_t* nibbles, std::uint64_t tiles, std::uint8_t* codes,
                        std::uint8_t* quintals) noexcept;
 
@@ -98,7 +103,7 @@ struct Kernels {
 // Where the first non-finite weight or scale of a slice is; `found` false where all are finite.
 struct NonFinite {
   bool found = false;
-  bool in_scale = false;         // else in the weight (scale_2 of NVFP4 is checked by whoever reads it)
+  bool in_scale = false;           // else in the weight (scale_2 of NVFP4 is checked by whoever reads it)
   std::uint64_t row = 0, col = 0;  // element of the weight slice, or row and column of the scale slice
 };
 NonFinite find_nonfinite(const Mxfp4Slice&) noexcept;
@@ -112,8 +117,8 @@ extern const Kernels kAvx2Kernels, kAvx512Kernels;  // only where available_kern
 
 // Kernels this machine can run, slowest first; the scalar reference is always among them.
 std::span<const Kernels* const> available_kernels();
-// isa: "auto" (the fastest available), "scalar", "avx2", "avx512". What this machine lacks is an Error, anything else a
-// usage Error.
+// isa: "auto" (the fastest available), "scalar", "avx2", "avx512". What this machine lacks is an Error,
+// anything else a usage Error.
 const Kernels& choose_kernels(std::string_view isa);
 
 }  // namespace planesmith

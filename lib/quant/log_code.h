@@ -45,7 +45,8 @@ inline constexpr E4m3Codes kE4m3Codes = make_e4m3_codes();
 bool has_log_rule(double scale);
 
 // FP8: what one block scale makes of codes. With step = (largest code + offset) & 0xF8:
-//     scale byte = step / 8 + base;  nibble = index[saturating code - (step + shift)] ^ sign of the weight << 3
+//     scale byte = step / 8 + base;  nibble = index[saturating code - (step + shift)] ^ sign of the weight <<
+//     3
 struct Fp8Rule {
   std::uint8_t offset, base, shift;
   // The magnitude index, and 8 where the scale is negative.

@@ -8,8 +8,8 @@
 
 namespace planesmith {
 
-// One tile before it is packed: rows of nibbles, two per byte as checkpoints hold them; scale bytes by row and block of
-// 32 columns.
+// One tile before it is packed: rows of nibbles, two per byte as checkpoints hold them; scale bytes by row
+// and block of 32 columns.
 struct QuantizedTile {
   std::uint8_t row[format::kTileRows][format::kTileCols / 2];
   std::uint8_t scale[format::kTileRows][format::kTileCols / format::kScaleCols];

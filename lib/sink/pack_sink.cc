@@ -73,7 +73,8 @@ File PackSink::engine_lock() const {
     File file = File::open_write(context_.os, stem_ + ".lock");
     file.lock();
     // The pack may have been taken away with its lock, and another have come, while this one was waited for.
-    if (const std::string path = file.path(); exists(context_.os, path) && status(context_.os, path).st_ino == file.status().st_ino)
+    if (const std::string path = file.path();
+        exists(context_.os, path) && status(context_.os, path).st_ino == file.status().st_ino)
       return file;
   }
 }
@@ -166,7 +167,8 @@ std::unique_ptr<PackLayer> PackSink::open_pack_layer(std::uint64_t layer_key) {
   const std::vector<std::uint64_t> keys = listed();
   if (std::find(keys.begin(), keys.end(), layer_key) != keys.end()) list(layer_key, false);
   if (records_.find(layer_key)) records_.forget(layer_key);
-  return std::make_unique<PackLayer>(*this, layer_key, File::open_write(context_.os, pack_path()), std::move(lock));
+  return std::make_unique<PackLayer>(*this, layer_key, File::open_write(context_.os, pack_path()),
+                                     std::move(lock));
 }
 
 std::unique_ptr<LayerOutput> PackSink::open_layer(const SparseLayer& layer, const SectionSet&) {
@@ -180,10 +182,12 @@ bool PackSink::seal() {
     if (!records_.find(key)) unknown.push_back(key);
   }
   if (!unknown.empty()) {
-    context_.progress.say(fmt::format("{}: layer keys {} are listed by its sidecar and were not written by this program: "
-                                      "their digests are taken from the bytes that are there",
-                                      pack_path(), fmt::join(unknown, ", ")));
-    context_.progress.begin("read layers of others", unknown.size() * spec_.pack.experts * spec_.pack.slot_bytes);
+    context_.progress.say(
+        fmt::format("{}: layer keys {} are listed by its sidecar and were not written by this program: "
+                    "their digests are taken from the bytes that are there",
+                    pack_path(), fmt::join(unknown, ", ")));
+    context_.progress.begin("read layers of others",
+                            unknown.size() * spec_.pack.experts * spec_.pack.slot_bytes);
     for (const std::uint64_t key : unknown) records_.put(key, read_back(key));
     context_.progress.end();
   }

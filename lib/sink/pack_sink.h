@@ -1,4 +1,5 @@
-// The pack of one tier of one rank (FORMAT.md section 7): filled in place, listed in its sidecar when durable.
+// The pack of one tier of one rank (FORMAT.md section 7): filled in place, listed in its sidecar when
+// durable.
 #pragma once
 
 #include <memory>
@@ -27,9 +28,10 @@ class PackLayer : public LayerOutput {
   PackLayer(PackSink& sink, std::uint64_t key, File pack, std::vector<LockFile> lock);
   void write(std::uint64_t expert, format::Section section, std::uint64_t offset, ConstBytes bytes) override;
   void finish(std::uint64_t expert, format::Section section, const Xxh3& digest) override;
-  // Instead of writing a section: shares the blocks of a file that has it. False, and nothing done, where the file
-  // system cannot. `digest` is what the section is known to hold.
-  bool share(std::uint64_t expert, format::Section section, const File& from, std::uint64_t offset, const Xxh3& digest);
+  // Instead of writing a section: shares the blocks of a file that has it. False, and nothing done, where the
+  // file system cannot. `digest` is what the section is known to hold.
+  bool share(std::uint64_t expert, format::Section section, const File& from, std::uint64_t offset,
+             const Xxh3& digest);
   void commit() override;
 
  private:
@@ -70,7 +72,7 @@ class PackSink : public Sink {
   void list(std::uint64_t key, bool present) const;  // read-modify-write under the lock
   bool finished(std::uint64_t key, Trust trust) const;
   Manifest record_of(std::uint64_t key, std::vector<Xxh3> digests) const;
-  Manifest read_back(std::uint64_t key) const;       // of a layer that another program wrote
+  Manifest read_back(std::uint64_t key) const;  // of a layer that another program wrote
 
   const Context& context_;
   const PackSinkSpec spec_;

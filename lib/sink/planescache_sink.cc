@@ -39,9 +39,14 @@ bool sound(const Context& context, const std::string& folder, const Manifest& re
 
 class CacheLayer : public LayerOutput {
  public:
-  CacheLayer(const Context& context, const Records& records, Manifest record, std::string folder, std::uint64_t layer,
-             const std::vector<Part>& parts, const format::RankShape& shape, std::vector<LockFile> lock)
-      : context_(context), records_(records), record_(std::move(record)), folder_(std::move(folder)), layer_(layer),
+  CacheLayer(const Context& context, const Records& records, Manifest record, std::string folder,
+             std::uint64_t layer, const std::vector<Part>& parts, const format::RankShape& shape,
+             std::vector<LockFile> lock)
+      : context_(context),
+        records_(records),
+        record_(std::move(record)),
+        folder_(std::move(folder)),
+        layer_(layer),
         lock_(std::move(lock)) {
     for (const Part& part : parts) {
       const std::string path = part_path(folder_, layer, part);
@@ -63,10 +68,10 @@ class CacheLayer : public LayerOutput {
 
   void finish(std::uint64_t expert, Section section, const Xxh3& digest) override {
     Output& output = output_of(section);
-    // The disk starts at once, and commit() drops what is on it from the page cache. Measured on a disk that takes
-    // 1.3 GB/s (ext4, two threads, sections of 4 MiB): 1.3 GB/s so, 0.2 with nothing but the sync at the end (the system
-    // starts writing too late), 0.8 with a window of pages that are waited for and dropped, 1.0 to 1.3 with O_DIRECT,
-    // which demands aligned sections and file systems that allow it.
+    // The disk starts at once, and commit() drops what is on it from the page cache. Measured on a disk that
+    // takes 1.3 GB/s (ext4, two threads, sections of 4 MiB): 1.3 GB/s so, 0.2 with nothing but the sync at
+    // the end (the system starts writing too late), 0.8 with a window of pages that are waited for and
+    // dropped, 1.0 to 1.3 with O_DIRECT, which demands aligned sections and file systems that allow it.
     output.file.start_writeback(expert * output.section_bytes, output.section_bytes);
     output.digests[expert] = digest;
   }
@@ -178,7 +183,7 @@ class PlanesCacheSink : public Sink {
     std::vector<LockFile> lock;
     if (!records_.try_lock(layer.index, lock)) return nullptr;
     if (trust_ == Trust::record && missing(layer.index, trust_) == SectionSet{}) return nullptr;
-    for (const Part& part : format::cache_parts(format::Fp4Tier::nibble))  // every part name there is
+    for (const Part& part : format::cache_parts(format::Fp4Tier::nibble))        // every part name there is
       remove_file(context_.os, part_path(folder_, layer.index, part) + ".tmp");  // of a run that was killed
     std::vector<Part> to_make;
     for (const Part& part : format::cache_parts(spec_.fp4))
@@ -211,7 +216,8 @@ class PlanesCacheSink : public Sink {
   SectionSet missing(std::uint64_t layer, Trust trust) const {
     const std::optional<Manifest> record = trust == Trust::nothing ? std::nullopt : records_.find(layer);
     const auto lacks = [&](const Part& part) { return !has(record, layer, part, trust); };
-    const std::vector<Part> all = format::cache_parts(spec_.fp4), planes = format::cache_parts(format::Fp4Tier::none);
+    const std::vector<Part> all = format::cache_parts(spec_.fp4),
+                            planes = format::cache_parts(format::Fp4Tier::none);
     const bool lacks_planes = std::any_of(planes.begin(), planes.end(), lacks);
     const bool lacks_some = lacks_planes || std::any_of(all.begin(), all.end(), lacks);
     SectionSet out{};

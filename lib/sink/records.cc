@@ -26,8 +26,12 @@ std::optional<Manifest> read_if_sound(Os& os, const std::string& path) {
 Records::Records(const Context& context, std::string prefix, std::string manifest_path)
     : context_(context), prefix_(std::move(prefix)), manifest_path_(std::move(manifest_path)) {}
 
-std::string Records::record_path(std::uint64_t layer) const { return fmt::format("{}/layer{}.json", prefix_, layer); }
-std::string Records::lock_path(std::uint64_t layer) const { return fmt::format("{}.layer{}.lock", prefix_, layer); }
+std::string Records::record_path(std::uint64_t layer) const {
+  return fmt::format("{}/layer{}.json", prefix_, layer);
+}
+std::string Records::lock_path(std::uint64_t layer) const {
+  return fmt::format("{}.layer{}.lock", prefix_, layer);
+}
 
 std::shared_ptr<const Manifest> Records::manifest() const {
   struct stat now {};
@@ -79,7 +83,9 @@ bool Records::try_lock(std::uint64_t layer, std::vector<LockFile>& held) const {
   return LockFile::try_take(context_.os, lock_path(layer), held);
 }
 
-std::vector<LockFile> Records::lock() const { return wait_for_lock(context_, prefix_ + ".lock"); }
+std::vector<LockFile> Records::lock() const {
+  return wait_for_lock(context_, prefix_ + ".lock");
+}
 
 bool Records::seal(const std::vector<std::uint64_t>& layers) const {
   const std::vector<LockFile> held = lock();

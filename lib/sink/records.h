@@ -1,5 +1,6 @@
-// What is known about the finished layers of one artifact: a record per layer in a folder of our own, merged into the
-// manifest when the set is complete. A record is a manifest of one layer. Also the locks that keep runs apart.
+// What is known about the finished layers of one artifact: a record per layer in a folder of our own, merged
+// into the manifest when the set is complete. A record is a manifest of one layer. Also the locks that keep
+// runs apart.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,9 @@ inline constexpr std::string_view kCacheRecords = ".planesmith";
 
 class Records {
  public:
-  // prefix: path that records (<prefix>/layer<n>.json) and locks (<prefix>.layer<n>.lock, <prefix>.lock) start with; its
-  // parent exists. Nothing under it is left after seal(). manifest_path: of the final manifest.
+  // prefix: path that records (<prefix>/layer<n>.json) and locks (<prefix>.layer<n>.lock, <prefix>.lock)
+  // start with; its parent exists. Nothing under it is left after seal(). manifest_path: of the final
+  // manifest.
   Records(const Context& context, std::string prefix, std::string manifest_path);
 
   // The layer's record, or else its share of the manifest. Unreadable ones count as absent.
@@ -31,14 +33,15 @@ class Records {
   // Before a layer is written over: neither record nor manifest may speak of it any more.
   void forget(std::uint64_t layer) const;
 
-  // Locks one layer against other runs; false where one of them holds it. Waits for the lock on the whole first, so that
-  // who holds that can be sure that no layer gets into anybody's hands.
+  // Locks one layer against other runs; false where one of them holds it. Waits for the lock on the whole
+  // first, so that who holds that can be sure that no layer gets into anybody's hands.
   bool try_lock(std::uint64_t layer, std::vector<LockFile>& held) const;
-  // Waits for the lock on the artifact as a whole. Not for use around the calls above, which take it themselves.
+  // Waits for the lock on the artifact as a whole. Not for use around the calls above, which take it
+  // themselves.
   std::vector<LockFile> lock() const;
 
-  // Makes the manifest out of the records of these layers and removes what was needed on the way. False where one of
-  // them has none.
+  // Makes the manifest out of the records of these layers and removes what was needed on the way. False where
+  // one of them has none.
   bool seal(const std::vector<std::uint64_t>& layers) const;
 
  private:
@@ -48,8 +51,8 @@ class Records {
   const Context& context_;
   std::string prefix_, manifest_path_;
 
-  // The manifest as last read: tens of thousands of digests are not parsed once per layer. Layers are asked for from
-  // several threads.
+  // The manifest as last read: tens of thousands of digests are not parsed once per layer. Layers are asked
+  // for from several threads.
   struct Kept {
     std::mutex mutex;
     std::shared_ptr<const Manifest> manifest;
@@ -58,10 +61,11 @@ class Records {
   mutable Kept kept_;
 };
 
-// The part of a manifest that speaks of one layer (index for a planes cache, key for a pack); none: it does not.
+// The part of a manifest that speaks of one layer (index for a planes cache, key for a pack); none: it does
+// not.
 std::optional<Manifest> layer_of(const Manifest& manifest, std::uint64_t layer);
-// The inverse: manifests of single layers of one artifact put together, ascending layers. Of a planes cache whose layers
-// do not all have FP4 parts, those are left out.
+// The inverse: manifests of single layers of one artifact put together, ascending layers. Of a planes cache
+// whose layers do not all have FP4 parts, those are left out.
 Manifest merge(std::vector<Manifest> layers);
 // Lowers a planes cache's manifest to the parts of this FP4 tier.
 void keep_tier(Manifest& manifest, format::Fp4Tier tier);

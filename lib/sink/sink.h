@@ -1,5 +1,6 @@
-// Where converted experts go. A Sink is one artifact of one rank: a planes-cache folder or a pack. It is filled layer
-// by layer; a layer shows up under its final name (or in the sidecar) only when all of it is durable.
+// Where converted experts go. A Sink is one artifact of one rank: a planes-cache folder or a pack. It is
+// filled layer by layer; a layer shows up under its final name (or in the sidecar) only when all of it is
+// durable.
 #pragma once
 
 #include <array>
@@ -17,27 +18,29 @@
 
 namespace planesmith {
 
-// One layer of a sink while it is being written. Holds the layer's lock. Destroyed without commit() it leaves nothing
-// under a final name.
+// One layer of a sink while it is being written. Holds the layer's lock. Destroyed without commit() it leaves
+// nothing under a final name.
 class LayerOutput {
  public:
   virtual ~LayerOutput() = default;
-  // Writes bytes of one expert's section, `offset` from its start; a later write replaces an earlier one. Different
-  // experts may be written from different threads.
-  virtual void write(std::uint64_t expert, format::Section section, std::uint64_t offset, ConstBytes bytes) = 0;
+  // Writes bytes of one expert's section, `offset` from its start; a later write replaces an earlier one.
+  // Different experts may be written from different threads.
+  virtual void write(std::uint64_t expert, format::Section section, std::uint64_t offset,
+                     ConstBytes bytes) = 0;
   // The whole section is written and has this digest.
   virtual void finish(std::uint64_t expert, format::Section section, const Xxh3& digest) = 0;
   // Makes the layer durable and visible and leaves its record.
   virtual void commit() = 0;
 };
 
-// What a finished layer is believed by: its record and the files' sizes, the content itself, or nothing (--force).
+// What a finished layer is believed by: its record and the files' sizes, the content itself, or nothing
+// (--force).
 enum class Trust { record, content, nothing };
 
 class Sink {
  public:
   virtual ~Sink() = default;
-  virtual std::string describe() const = 0;   // for messages: the path
+  virtual std::string describe() const = 0;  // for messages: the path
   virtual std::uint64_t rank() const = 0;
   // Makes the folder (and an empty pack) ready. Errors: something else is in its place.
   virtual void prepare() = 0;
@@ -45,10 +48,11 @@ class Sink {
   virtual SectionSet missing(const SparseLayer& layer) = 0;
   // Bytes of disk that writing these layers will take beyond what is there already.
   virtual std::uint64_t space_needed(const std::vector<const SparseLayer*>& layers) = 0;
-  // Starts (over) a layer; `sections` as missing() said. Null where another run is writing it, or wrote it since.
+  // Starts (over) a layer; `sections` as missing() said. Null where another run is writing it, or wrote it
+  // since.
   virtual std::unique_ptr<LayerOutput> open_layer(const SparseLayer& layer, const SectionSet& sections) = 0;
-  // Once every layer of the model is there: merges the records into the manifest and removes them. False where layers
-  // are still missing. Harmless to repeat.
+  // Once every layer of the model is there: merges the records into the manifest and removes them. False
+  // where layers are still missing. Harmless to repeat.
   virtual bool seal() = 0;
 };
 

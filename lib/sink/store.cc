@@ -18,7 +18,9 @@ namespace {
 constexpr std::uint64_t kMostMeta = 1 << 20, kMostSidecar = 1 << 24, kMostManifest = 1 << 30;
 
 // What cannot be looked at is not the same as what is not there.
-bool is_folder(Os& os, const std::string& path) { return exists(os, path) && S_ISDIR(status(os, path).st_mode); }
+bool is_folder(Os& os, const std::string& path) {
+  return exists(os, path) && S_ISDIR(status(os, path).st_mode);
+}
 
 // Facts of a manifest, where it is there and `fits` them.
 template <typename Found, typename Fits>
@@ -168,9 +170,11 @@ void tell_model(Store& store, const KnownModel& model) {
 
 std::optional<KnownModel> model_in(const Store& store, const std::string& ckpt_id) {
   for (const FoundCache& cache : store.caches)
-    if (cache.facts && cache.facts->ckpt_id == ckpt_id) return model_of_manifest(*cache.facts, cache.manifest_path());
+    if (cache.facts && cache.facts->ckpt_id == ckpt_id)
+      return model_of_manifest(*cache.facts, cache.manifest_path());
   for (const FoundPack& pack : store.packs)
-    if (pack.facts && pack.facts->ckpt_id == ckpt_id) return model_of_manifest(*pack.facts, pack.manifest_path());
+    if (pack.facts && pack.facts->ckpt_id == ckpt_id)
+      return model_of_manifest(*pack.facts, pack.manifest_path());
   return std::nullopt;
 }
 
@@ -238,7 +242,8 @@ std::string defect(const FoundCache& cache) {
       if (!bytes) return format::part_file(layer, part.name) + " is missing";
       const std::uint64_t expected = sizes.emplace(part.name, *bytes).first->second;
       if (*bytes != expected)
-        return fmt::format("{} has {} bytes, expected {}", format::part_file(layer, part.name), *bytes, expected);
+        return fmt::format("{} has {} bytes, expected {}", format::part_file(layer, part.name), *bytes,
+                           expected);
     }
   }
   return "";
@@ -302,8 +307,8 @@ std::string differences(const Json& found, const Json& asked) {
   std::vector<std::string> all;
   for (const auto& [key, value] : asked.items())
     if (const auto at = found.find(key); at != found.end() && *at != value)
-      all.push_back(fmt::format("{}in {}: cache has {}, engine would ask {}", all.empty() ? "differs " : "", key, shown(*at),
-                                shown(value)));
+      all.push_back(fmt::format("{}in {}: cache has {}, engine would ask {}", all.empty() ? "differs " : "",
+                                key, shown(*at), shown(value)));
   for (const auto& [key, value] : asked.items())
     if (!found.contains(key)) all.push_back("lacks " + key);
   for (const auto& [key, value] : found.items())

@@ -34,7 +34,8 @@ struct FoundCache {
 
   std::string manifest_path() const { return path + "/manifest.json"; }
   format::Fp4Tier fp4() const;  // of the manifest, else of the part files there are
-  std::optional<std::uint64_t> part_bytes(std::uint64_t layer, std::string_view part) const;  // none: it is not there
+  std::optional<std::uint64_t> part_bytes(std::uint64_t layer,
+                                          std::string_view part) const;  // none: it is not there
 };
 
 // One pack: <dir>/<tag>.v2.<key>.rank<r>of<W> and suffixes.
@@ -54,8 +55,8 @@ struct FoundPack {
 };
 
 struct Store {
-  std::string root;                 // of the planes cache; empty: not asked for
-  std::string folder;               // of the packs; empty: not asked for
+  std::string root;                // of the planes cache; empty: not asked for
+  std::string folder;              // of the packs; empty: not asked for
   std::vector<FoundCache> caches;  // sorted by name
   std::vector<FoundPack> packs;
 };
@@ -81,16 +82,16 @@ struct FoundIdentity {
 std::vector<FoundIdentity> identities(const Store& store);  // points into store
 std::string describe(const FoundIdentity& identity);        // "'id' (world 2, zero mode auto, split)"
 
-// Why a cache or pack is not whole, as far as that can be told where its model is not known; empty: nothing is known to be
-// missing.
+// Why a cache or pack is not whole, as far as that can be told where its model is not known; empty: nothing
+// is known to be missing.
 std::string defect(const FoundCache& cache);
 std::string defect(const FoundPack& pack);
 std::string defect(const FoundIdentity& identity);  // a rank that is missing
 bool is_whole(const FoundIdentity& identity);       // no rank missing, and none of what is there has a defect
 bool is_judged(const FoundIdentity& identity);      // the model of all that is there is known
 
-// How a JSON object differs from what the engine would ask: "differs in zero_mode: cache has "alt", engine would ask
-// "auto"; lacks rank; has x, one key more than the engine writes"; empty: not at all.
+// How a JSON object differs from what the engine would ask: "differs in zero_mode: cache has "alt", engine
+// would ask "auto"; lacks rank; has x, one key more than the engine writes"; empty: not at all.
 std::string differences(const Json& found, const Json& asked);
 
 }  // namespace planesmith

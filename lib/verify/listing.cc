@@ -71,9 +71,11 @@ std::vector<Difference> compare_with_listing(const Context& context, const Manif
   };
   for (const FileEntry& file : files) {
     if (file.link_target) {
-      differs(file.path, fmt::format("is recorded as a link to {}, which says nothing of its content, and a repository holds no "
-                                     "links; make the manifest of a copy made with cp -rlL",
-                                     *file.link_target));
+      differs(file.path,
+              fmt::format(
+                  "is recorded as a link to {}, which says nothing of its content, and a repository holds no "
+                  "links; make the manifest of a copy made with cp -rlL",
+                  *file.link_target));
       continue;
     }
     const auto found = remote_by_path.find(file.path);

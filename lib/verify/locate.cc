@@ -37,8 +37,8 @@ bool is_13(Section section) {
          section == Section::fpq13;
 }
 
-// What stands for (row, col) of a matrix of `cols` columns. A quintal word above 624 is no four digits; its last one is
-// then above 4.
+// What stands for (row, col) of a matrix of `cols` columns. A quintal word above 624 is no four digits; its
+// last one is then above 4.
 unsigned value_at(Kind kind, ConstBytes plane, std::uint64_t row, std::uint64_t col, std::uint64_t cols) {
   const auto c = static_cast<unsigned>(col % kQuadCols);
   switch (kind) {
@@ -47,7 +47,8 @@ unsigned value_at(Kind kind, ConstBytes plane, std::uint64_t row, std::uint64_t 
     case Kind::nibbles:
       return plane[nibble_offset(row, col, cols) + c / 2] >> 4 * (c % 2) & 15u;
     case Kind::quintals: {
-      const LaneQuad at = lane_quad(static_cast<unsigned>(row % kTileRows), static_cast<unsigned>(col % kTileCols));
+      const LaneQuad at =
+          lane_quad(static_cast<unsigned>(row % kTileRows), static_cast<unsigned>(col % kTileCols));
       const ConstBytes tile = plane.subspan(tile_of(row, col, cols) * kQuintalTile, kQuintalTile);
       const unsigned bit = 10 * at.quad;
       const unsigned low = tile[quintal_record_offset(at.lane, bit / 8)];
@@ -67,7 +68,8 @@ std::string shown(Kind kind, unsigned value) {
     case Kind::codes:
       return fmt::format("code {} ({:+})", value, level_of(value));
     case Kind::nibbles:
-      return fmt::format("nibble {:#x} ({}{})", value, value & 8 ? "-" : "+", twice_magnitude(value & 7) / 2.0);
+      return fmt::format("nibble {:#x} ({}{})", value, value & 8 ? "-" : "+",
+                         twice_magnitude(value & 7) / 2.0);
     case Kind::quintals:
       return fmt::format("digit {}", value);
     case Kind::scales:
@@ -100,12 +102,14 @@ Element first_difference(Section section, const RankShape& shape, std::uint64_t 
   const auto at = static_cast<std::uint64_t>(
       std::mismatch(found.begin(), found.end(), expected.begin()).first - found.begin());
   // Panels stand in order of rows, so the first differing byte is in the first differing panel.
-  const std::uint64_t first_row = panel_of(kind, at, cols) * kTileRows, step = kind == Kind::scales ? kScaleCols : 1;
+  const std::uint64_t first_row = panel_of(kind, at, cols) * kTileRows,
+                      step = kind == Kind::scales ? kScaleCols : 1;
   Element out;
   out.scale = kind == Kind::scales;
   for (std::uint64_t row = first_row; row < first_row + kTileRows; ++row)
     for (std::uint64_t col = 0; col < cols; col += step) {
-      const unsigned here = value_at(kind, found, row, col, cols), there = value_at(kind, expected, row, col, cols);
+      const unsigned here = value_at(kind, found, row, col, cols),
+                     there = value_at(kind, expected, row, col, cols);
       if (here == there) continue;
       out.found = shown(kind, here);
       out.expected = shown(kind, there);

@@ -181,7 +181,8 @@ class Probe {
     // The engine opens pack and lock for reading and writing, whatever is in them.
     if (there && contents.empty()) miss("the pack ", no_access(os_, verdict.path, R_OK | W_OK));
     if (exists(os_, lock)) {
-      miss("the .lock ", S_ISDIR(status(os_, lock).st_mode) ? "is a folder" : no_access(os_, lock, R_OK | W_OK));
+      miss("the .lock ",
+           S_ISDIR(status(os_, lock).st_mode) ? "is a folder" : no_access(os_, lock, R_OK | W_OK));
     } else if (verdict.misses.empty()) {
       miss("the .lock is missing, and the folder ", no_access(os_, store_.folder, W_OK | X_OK));
       if (verdict.misses.empty()) verdict_.notes.push_back(lock + " is missing; the engine will make it");

@@ -19,7 +19,7 @@ struct Boot {
   std::uint64_t world = 1;
   std::vector<std::uint64_t> ranks;
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
-  format::Fp4Tier fp4 = format::Fp4Tier::nibble;  // of the planes cache
+  format::Fp4Tier fp4 = format::Fp4Tier::nibble;   // of the planes cache
   std::optional<std::vector<format::Tier>> tiers;  // packs; none: those that are there
 };
 
@@ -37,10 +37,11 @@ struct BootRequest {
 // listing them; difference where no identity was said and there is none.
 Boot complete(const BootRequest& request, const Store& store);
 
-// The tiers of the packs in the store that are of this boot's identity, whole or not; what builders make by default where
-// there is none. A pack that has lost its sidecar is known by its manifest, one that has lost both by its name, for which
-// the model's geometry is needed.
-std::vector<format::Tier> tiers_there(const Store& store, const Boot& boot, const std::optional<KnownModel>& model);
+// The tiers of the packs in the store that are of this boot's identity, whole or not; what builders make by
+// default where there is none. A pack that has lost its sidecar is known by its manifest, one that has lost
+// both by its name, for which the model's geometry is needed.
+std::vector<format::Tier> tiers_there(const Store& store, const Boot& boot,
+                                      const std::optional<KnownModel>& model);
 
 // Reasons are sentences for people; an empty one is a hit.
 struct PartVerdict {

@@ -20,12 +20,13 @@ struct PruneReport {
     std::string ckpt_id, path;  // folder of a rank, or a .pack
     std::uint64_t bytes = 0;    // on disk
   };
-  std::vector<Item> removed;    // or, without force, what would be
+  std::vector<Item> removed;  // or, without force, what would be
   std::vector<Item> kept;
 };
 
-// What has no identity (a folder without meta.json, a pack without sidecar) is never removed. Errors: usage where an
-// identity to keep is not there, which may be a slip that would cost the wrong one; somebody holds a lock.
+// What has no identity (a folder without meta.json, a pack without sidecar) is never removed. Errors: usage
+// where an identity to keep is not there, which may be a slip that would cost the wrong one; somebody holds a
+// lock.
 PruneReport prune(const Context& context, const PruneRequest& request);
 
 }  // namespace planesmith

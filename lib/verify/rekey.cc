@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "verify/retire.h"
 #include "sink/store.h"
+#include "verify/retire.h"
 
 namespace planesmith {
 namespace {
@@ -42,7 +42,7 @@ class Item {
  public:
   virtual ~Item() = default;
   virtual RekeyReport::Item paths() const = 0;
-  virtual void check() = 0;                 // looks at what is there now; Errors: it must not be touched
+  virtual void check() = 0;  // looks at what is there now; Errors: it must not be touched
   virtual void lock(StoreLocks& locks) = 0;
   virtual void make_new(StoreLocks& locks) = 0;
   virtual void remove_old() = 0;
@@ -75,14 +75,16 @@ class CacheItem : public Item {
     data_.clear();
     for (const std::string& name : list_dir(os_, old_.path)) {
       const std::string path = join(old_.path, name);
-      if (name == std::string(kCacheRecords) + ".lock") continue;  // whether somebody holds it is seen when it is taken
+      if (name == std::string(kCacheRecords) + ".lock")
+        continue;  // whether somebody holds it is seen when it is taken
       if (name.starts_with(kCacheRecords))
         throw Error(path, "is of a build that has not finished; let it finish first");
       if (os_.lstat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode))
         throw Error(path, "is a folder, which a planes cache does not have; move it away first");
       if (name != format::kMetaName && name != "manifest.json") data_.push_back(name);
     }
-    if (!old_.note.empty()) throw Error(old_.path, old_.note + "; verify the cache, or remove the manifest first");
+    if (!old_.note.empty())
+      throw Error(old_.path, old_.note + "; verify the cache, or remove the manifest first");
     made_ = exists(os_, new_);
     if (!made_) return;
     for (const std::string& name : data_)
@@ -148,7 +150,8 @@ class PackItem : public Item {
   void check() override {
     if (exists(os_, join(parent_of(old_.stem), "." + name_of(old_.stem))))
       throw Error(old_.stem + ".pack", "has a build that has not finished; let it finish first");
-    if (!old_.note.empty()) throw Error(old_.stem + ".pack", old_.note + "; verify the pack, or remove the manifest first");
+    if (!old_.note.empty())
+      throw Error(old_.stem + ".pack", old_.note + "; verify the pack, or remove the manifest first");
     const bool have_old = exists(os_, old_.stem + ".pack");
     made_ = exists(os_, new_ + ".pack");
     if (!have_old && !made_) throw Error(old_.stem + ".pack", "is missing");
@@ -171,7 +174,8 @@ class PackItem : public Item {
         link_file(os_, old_.stem + ".pack", new_ + ".pack");
       } catch (...) {
         quietly([&] {
-          for (const char* suffix : {".json", ".pack.manifest.json", ".lock"}) remove_file(os_, new_ + suffix);
+          for (const char* suffix : {".json", ".pack.manifest.json", ".lock"})
+            remove_file(os_, new_ + suffix);
         });
         throw;
       }
@@ -249,12 +253,14 @@ RekeyReport rekey(const Context& context, const RekeyRequest& request) {
   }
   for (const std::unique_ptr<Item>& item : items) report.moved.push_back(item->paths());
   const auto is_moved = [&](const std::string& path) {
-    return std::any_of(report.moved.begin(), report.moved.end(), [&](const auto& item) { return item.to == path; });
+    return std::any_of(report.moved.begin(), report.moved.end(),
+                       [&](const auto& item) { return item.to == path; });
   };
   for (const FoundCache* cache : finished)
     if (!is_moved(cache->path)) report.already.push_back(cache->path);
   for (const FoundPack& pack : store.packs)
-    if (pack.sidecar && pack.sidecar->spec.ckpt_id == request.to && !is_moved(pack.stem)) report.already.push_back(pack.stem);
+    if (pack.sidecar && pack.sidecar->spec.ckpt_id == request.to && !is_moved(pack.stem))
+      report.already.push_back(pack.stem);
   if (report.moved.empty() && report.already.empty()) refuse_nothing(request, store);
 
   for (const std::unique_ptr<Item>& item : items) item->check();

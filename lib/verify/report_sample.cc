@@ -10,7 +10,8 @@ namespace {
 
 std::string place_text(const ContentDifference& difference) {
   if (difference.tensor.empty()) return "zeros behind the slot";
-  return fmt::format("tensor '{}', row {}, column {}", printable(difference.tensor), difference.row, difference.col);
+  return fmt::format("tensor '{}', row {}, column {}", printable(difference.tensor), difference.row,
+                     difference.col);
 }
 
 }  // namespace
@@ -33,12 +34,19 @@ std::string to_text(const SampleReport& report) {
 }
 
 Json to_json(const SampleReport& report) {
-  Json out = {{"experts", report.experts}, {"bytes", report.bytes}, {"seed", report.seed}, {"differences", Json::array()}};
+  Json out = {{"experts", report.experts},
+              {"bytes", report.bytes},
+              {"seed", report.seed},
+              {"differences", Json::array()}};
   for (const ContentDifference& difference : report.differences) {
-    Json one = {{"file", printable(difference.path)}, {"offset", difference.offset},
-                {"layer", difference.layer},          {"expert", difference.expert},
-                {"rank", difference.rank},            {"section", difference.section},
-                {"found", difference.found},          {"expected", difference.expected},
+    Json one = {{"file", printable(difference.path)},
+                {"offset", difference.offset},
+                {"layer", difference.layer},
+                {"expert", difference.expert},
+                {"rank", difference.rank},
+                {"section", difference.section},
+                {"found", difference.found},
+                {"expected", difference.expected},
                 {"repair", printable(difference.repair)}};
     if (!difference.tensor.empty()) {
       one["tensor"] = printable(difference.tensor);

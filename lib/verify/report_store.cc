@@ -26,9 +26,10 @@ std::string to_text(const Store& store) {
   std::string text;
   for (const FoundIdentity& identity : identities(store)) {
     text += fmt::format("{}: {}{}\n", printable(describe(identity)),
-                        !is_whole(identity)   ? "INCOMPLETE"
-                        : is_judged(identity) ? "complete"
-                                              : "complete, as far as can be told without a manifest, --config or --profile",
+                        !is_whole(identity) ? "INCOMPLETE"
+                        : is_judged(identity)
+                            ? "complete"
+                            : "complete, as far as can be told without a manifest, --config or --profile",
                         behind(defect(identity)));
     for (const FoundCache* cache : identity.caches)
       text += fmt::format("  {}: rank {}, {} layers, FP4 {}, {}{}\n", cache->name, cache->meta->rank,

@@ -25,7 +25,8 @@ void remove_tree(Os& os, const std::string& path) {
   remove_dir_if_empty(os, path);
 }
 
-// Locks of builders: the one on the whole, without which no builder gets another, and those that are held already.
+// Locks of builders: the one on the whole, without which no builder gets another, and those that are held
+// already.
 void take_builders_locks(Os& os, const std::string& folder, const std::string& prefix, StoreLocks& locks) {
   const auto take = [&](const std::string& name) {
     if (!LockFile::try_take(os, join(folder, name), locks.builders))

@@ -12,23 +12,23 @@ namespace planesmith {
 
 // Held while a store is changed: what builders and the engine lock. Errors: one of them holds a lock.
 struct StoreLocks {
-  std::vector<File> engine;       // .lock files of packs
+  std::vector<File> engine;  // .lock files of packs
   std::vector<LockFile> builders;
 };
 void take_lock(File& engine_lock);
 void take_locks(Os& os, const FoundCache& cache, StoreLocks& locks);
 void take_locks(Os& os, const FoundPack& pack, StoreLocks& locks);
 
-// Removes a rank's folder with all in it, meta.json last, and the folder of its key where that is empty then. What is
-// not there is no error.
+// Removes a rank's folder with all in it, meta.json last, and the folder of its key where that is empty then.
+// What is not there is no error.
 void remove_cache(Os& os, const std::string& folder);
 
-// Removes a pack and what goes with it, the sidecar last and when the rest is durably gone: a reader that found the .pack
-// without it would empty it, and after a rekey it is still somebody else's.
+// Removes a pack and what goes with it, the sidecar last and when the rest is durably gone: a reader that
+// found the .pack without it would empty it, and after a rekey it is still somebody else's.
 void remove_pack(Os& os, const std::string& stem);
 
-// Removes builders' locks in a folder of packs whose pack is gone: whoever removed it was killed before letting go of them.
-// One that somebody holds stays.
+// Removes builders' locks in a folder of packs whose pack is gone: whoever removed it was killed before
+// letting go of them. One that somebody holds stays.
 void remove_stray_locks(Os& os, const std::string& folder);
 
 }  // namespace planesmith

@@ -29,8 +29,8 @@ struct Place {
 struct Holder {
   std::string path, repair;
   std::uint64_t rank = 0;
-  std::vector<Place> places;          // of expert 0
-  std::uint64_t stride = 0;           // bytes from one expert to the next
+  std::vector<Place> places;                  // of expert 0
+  std::uint64_t stride = 0;                   // bytes from one expert to the next
   std::uint64_t padding_at = 0, padding = 0;  // zeros behind the last section of a row
 };
 
@@ -41,8 +41,8 @@ struct Task {
 
 class Comparison {
  public:
-  Comparison(const Context& context, const Store& store, const BootVerdict& verdict, const Checkpoint& checkpoint,
-             const Model& model)
+  Comparison(const Context& context, const Store& store, const BootVerdict& verdict,
+             const Checkpoint& checkpoint, const Model& model)
       : context_(context),
         store_(store),
         verdict_(verdict),
@@ -65,8 +65,9 @@ class Comparison {
     const std::vector<Task> tasks = choose(request);
     const std::uint64_t each = source_.buffer_bytes() + output_bytes_ + largest_;
     if (context_.memory < each)
-      throw Error(ErrorCode::usage, "", fmt::format("--memory {} is too small here; the smallest that works is {}",
-                                                    context_.memory, each));
+      throw Error(
+          ErrorCode::usage, "",
+          fmt::format("--memory {} is too small here; the smallest that works is {}", context_.memory, each));
     const int workers = static_cast<int>(
         std::min<std::uint64_t>(static_cast<std::uint64_t>(context_.threads), context_.memory / each));
     const std::unique_ptr<Backend> backend = make_cpu_backend(choose_kernels("auto"));
@@ -75,7 +76,9 @@ class Comparison {
     parallel_for(tasks.size(), workers, [&](std::size_t i, int number) {
       context_.check_stop();
       std::unique_ptr<Worker>& worker = all[static_cast<std::size_t>(number)];
-      if (!worker) worker = std::make_unique<Worker>(*backend, number, source_.buffer_bytes(), wanted_, shape_, largest_);
+      if (!worker)
+        worker =
+            std::make_unique<Worker>(*backend, number, source_.buffer_bytes(), wanted_, shape_, largest_);
       compare(tasks[i], *worker);
       context_.progress.advance(source_.buffer_bytes());
     });
@@ -88,8 +91,9 @@ class Comparison {
 
  private:
   struct Worker {
-    Worker(Backend& backend, int number, std::uint64_t input_bytes, const std::array<bool, format::kSections>& wanted,
-           const format::RankShape& shape, std::uint64_t largest)
+    Worker(Backend& backend, int number, std::uint64_t input_bytes,
+           const std::array<bool, format::kSections>& wanted, const format::RankShape& shape,
+           std::uint64_t largest)
         : converter(backend.make_converter(number)), input(input_bytes), stored(largest) {
       for (std::size_t s = 0; s < format::kSections; ++s)
         if (wanted[s]) made[s].resize(format::section_bytes(static_cast<format::Section>(s), shape));
@@ -102,8 +106,9 @@ class Comparison {
   // The command that builds a layer of an artifact again.
   std::string repair(const std::string& program, const std::string& rest, std::uint64_t rank,
                      std::uint64_t layer) const {
-    return fmt::format("{} {} {} --ckpt-id {} --world {} --rank {} --zero-mode {} --layers {} --force", program,
-                       shell_quoted(real_path(checkpoint_.folder())), rest, shell_quoted(verdict_.boot.ckpt_id), verdict_.boot.world, rank,
+    return fmt::format("{} {} {} --ckpt-id {} --world {} --rank {} --zero-mode {} --layers {} --force",
+                       program, shell_quoted(real_path(checkpoint_.folder())), rest,
+                       shell_quoted(verdict_.boot.ckpt_id), verdict_.boot.world, rank,
                        format::name(verdict_.boot.zero_mode), layer);
   }
 
@@ -112,28 +117,37 @@ class Comparison {
     for (const CacheVerdict& cache : verdict_.caches) {
       if (!cache.miss.empty()) continue;
       const std::string command =
-          repair("build-planescache", fmt::format("--out {} --fp4 {}", shell_quoted(real_path(store_.root)), format::name(verdict_.boot.fp4)),
+          repair("build-planescache",
+                 fmt::format("--out {} --fp4 {}", shell_quoted(real_path(store_.root)),
+                             format::name(verdict_.boot.fp4)),
                  cache.rank, layer.index);
       for (const LayerVerdict& verdict : cache.layers) {
         if (verdict.index != layer.index || !verdict.hit()) continue;
         const std::vector<format::Part> parts = format::cache_parts(verdict_.boot.fp4);
         for (std::size_t i = 0; i < parts.size(); ++i) {
           const std::uint64_t bytes = format::section_bytes(parts[i].section, shape_);
-          out.push_back({verdict.parts[i].path, command, cache.rank, {want(parts[i].section, 0)}, bytes, 0, 0});
+          out.push_back(
+              {verdict.parts[i].path, command, cache.rank, {want(parts[i].section, 0)}, bytes, 0, 0});
         }
       }
     }
     for (const PackVerdict& pack : verdict_.packs) {
-      const bool listed = std::any_of(pack.layers.begin(), pack.layers.end(), [&](const LayerVerdict& verdict) {
-        return verdict.index == layer.index && verdict.hit();
-      });
+      const bool listed = std::any_of(
+          pack.layers.begin(), pack.layers.end(),
+          [&](const LayerVerdict& verdict) { return verdict.index == layer.index && verdict.hit(); });
       if (!listed) continue;
-      const format::PackSpec spec = format::pack_spec(pack.tier, model_.geometry, shape_, verdict_.boot.ckpt_id,
-                                                      verdict_.boot.zero_mode);
-      Holder holder{pack.path, repair("build-fp4-packs",
-                                      fmt::format("--out {} --tiers {}", shell_quoted(real_path(store_.folder)), format::name(pack.tier)),
-                                      pack.rank, layer.index),
-                    pack.rank, {}, spec.stride, 0, spec.stride - spec.slot_bytes};
+      const format::PackSpec spec = format::pack_spec(pack.tier, model_.geometry, shape_,
+                                                      verdict_.boot.ckpt_id, verdict_.boot.zero_mode);
+      Holder holder{pack.path,
+                    repair("build-fp4-packs",
+                           fmt::format("--out {} --tiers {}", shell_quoted(real_path(store_.folder)),
+                                       format::name(pack.tier)),
+                           pack.rank, layer.index),
+                    pack.rank,
+                    {},
+                    spec.stride,
+                    0,
+                    spec.stride - spec.slot_bytes};
       std::uint64_t at = spec.row_offset(layer.key, 0);
       for (const format::Section section : format::slot_sections(pack.tier)) {
         holder.places.push_back(want(section, at));
@@ -154,11 +168,13 @@ class Comparison {
   std::vector<Task> choose(const SampleRequest& request) const {
     std::vector<Task> tasks;
     for (const SparseLayer& layer : model_.layers)
-      for (std::uint64_t expert = 0; expert < layer.experts.size(); ++expert) tasks.push_back({&layer, expert});
+      for (std::uint64_t expert = 0; expert < layer.experts.size(); ++expert)
+        tasks.push_back({&layer, expert});
     if (request.count && *request.count < tasks.size()) {
       // The first steps of a shuffle; with this generator the same on every machine.
       std::mt19937_64 random(request.seed);
-      for (std::size_t i = 0; i < *request.count; ++i) std::swap(tasks[i], tasks[i + random() % (tasks.size() - i)]);
+      for (std::size_t i = 0; i < *request.count; ++i)
+        std::swap(tasks[i], tasks[i + random() % (tasks.size() - i)]);
       tasks.resize(*request.count);
     }
     std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
@@ -179,8 +195,10 @@ class Comparison {
             const auto s = static_cast<std::size_t>(place.section);
             targets[s] = worker.made[s].data();
           }
-      if (std::all_of(targets.begin(), targets.end(), [](const std::uint8_t* at) { return at == nullptr; })) continue;
-      if (const auto bad = worker.converter->convert(source_.slices(loaded, rank), verdict_.boot.zero_mode, targets))
+      if (std::all_of(targets.begin(), targets.end(), [](const std::uint8_t* at) { return at == nullptr; }))
+        continue;
+      if (const auto bad =
+              worker.converter->convert(source_.slices(loaded, rank), verdict_.boot.zero_mode, targets))
         source_.refuse(*loaded.expert, rank, *bad);
       for (const Holder& holder : holders)
         if (holder.rank == rank) compare(task, holder, worker);
@@ -203,7 +221,8 @@ class Comparison {
           task.layer->experts[task.expert][static_cast<std::size_t>(element.projection)];
       // MXFP4 scales are taken over; in the other families they are made of the weights.
       const bool taken = element.scale && model_.family == Family::mxfp4;
-      ContentDifference difference = at(task, holder, row + place.offset + static_cast<std::uint64_t>(differs - stored.begin()));
+      ContentDifference difference =
+          at(task, holder, row + place.offset + static_cast<std::uint64_t>(differs - stored.begin()));
       difference.section = place.section_name;
       difference.tensor = (taken ? tensors.scale : tensors.weight)->name;
       difference.row = element.row;
@@ -215,13 +234,16 @@ class Comparison {
     if (holder.padding != 0) {
       const Bytes stored = Bytes(worker.stored).subspan(0, holder.padding);
       file.read(stored, row + holder.padding_at);
-      const auto differs = std::find_if(stored.begin(), stored.end(), [](std::uint8_t byte) { return byte != 0; });
+      const auto differs =
+          std::find_if(stored.begin(), stored.end(), [](std::uint8_t byte) { return byte != 0; });
       if (differs != stored.end()) {
-        ContentDifference difference = at(task, holder, row + holder.padding_at + static_cast<std::uint64_t>(differs - stored.begin()));
+        ContentDifference difference =
+            at(task, holder, row + holder.padding_at + static_cast<std::uint64_t>(differs - stored.begin()));
         difference.section = "padding";
         const std::uint64_t end = row + holder.padding_at + holder.padding;
-        difference.repair = fmt::format("fallocate --punch-hole --offset {} --length {} {}", difference.offset,
-                                        end - difference.offset, shell_quoted(real_path(holder.path)));
+        difference.repair =
+            fmt::format("fallocate --punch-hole --offset {} --length {} {}", difference.offset,
+                        end - difference.offset, shell_quoted(real_path(holder.path)));
         difference.found = fmt::format("{:#04x}", *differs);
         difference.expected = "0x00";
         add(std::move(difference));
@@ -254,9 +276,10 @@ class Comparison {
   }
 
   void keep_first() {
-    std::sort(report_.differences.begin(), report_.differences.end(), [](const ContentDifference& a, const ContentDifference& b) {
-      return std::tie(a.rank, a.layer, a.path) < std::tie(b.rank, b.layer, b.path);
-    });
+    std::sort(report_.differences.begin(), report_.differences.end(),
+              [](const ContentDifference& a, const ContentDifference& b) {
+                return std::tie(a.rank, a.layer, a.path) < std::tie(b.rank, b.layer, b.path);
+              });
   }
 
   const Context& context_;
@@ -276,7 +299,8 @@ class Comparison {
 }  // namespace
 
 SampleReport compare_with_checkpoint(const Context& context, const Store& store, const BootVerdict& verdict,
-                                     const Checkpoint& checkpoint, const Model& model, const SampleRequest& request) {
+                                     const Checkpoint& checkpoint, const Model& model,
+                                     const SampleRequest& request) {
   return Comparison(context, store, verdict, checkpoint, model).run(request);
 }
 

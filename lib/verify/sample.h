@@ -1,4 +1,5 @@
-// The content of caches and packs against the checkpoint they were made from: experts converted again, byte for byte.
+// The content of caches and packs against the checkpoint they were made from: experts converted again, byte
+// for byte.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +19,27 @@ struct SampleRequest {
 };
 
 struct ContentDifference {
-  std::string path;                    // part file or pack
-  std::uint64_t offset = 0;            // of the first byte that differs
+  std::string path;          // part file or pack
+  std::uint64_t offset = 0;  // of the first byte that differs
   std::uint64_t layer = 0, expert = 0, rank = 0;
-  std::string section;                 // "planes13"; "padding" between slot and stride of a pack
-  std::string tensor;                  // of the checkpoint; empty for padding
-  std::uint64_t row = 0, col = 0;      // in that tensor
+  std::string section;             // "planes13"; "padding" between slot and stride of a pack
+  std::string tensor;              // of the checkpoint; empty for padding
+  std::uint64_t row = 0, col = 0;  // in that tensor
   std::string found, expected;
-  std::string repair;                  // command line that builds the layer again, or zeroes the padding
+  std::string repair;  // command line that builds the layer again, or zeroes the padding
 };
 
 struct SampleReport {
-  std::uint64_t experts = 0;           // (layer, expert) pairs looked at
-  std::uint64_t bytes = 0;             // compared
+  std::uint64_t experts = 0;  // (layer, expert) pairs looked at
+  std::uint64_t bytes = 0;    // compared
   std::uint64_t seed = 0;
-  std::vector<ContentDifference> differences; // the first one of each layer in each file
+  std::vector<ContentDifference> differences;  // the first one of each layer in each file
 };
 
-// Looks at every rank of the verdict's boot; layers and packs that miss have nothing to compare and are left out.
-// Errors: the checkpoint has a NaN or an infinity; context.memory does not suffice for one expert.
+// Looks at every rank of the verdict's boot; layers and packs that miss have nothing to compare and are left
+// out. Errors: the checkpoint has a NaN or an infinity; context.memory does not suffice for one expert.
 SampleReport compare_with_checkpoint(const Context& context, const Store& store, const BootVerdict& verdict,
-                                     const Checkpoint& checkpoint, const Model& model, const SampleRequest& request);
+                                     const Checkpoint& checkpoint, const Model& model,
+                                     const SampleRequest& request);
 
 }  // namespace planesmith

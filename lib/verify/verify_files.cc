@@ -85,12 +85,14 @@ class Verifier {
         differs(Kind::link, entry.path,
                 fmt::format("leads to {}, {} was expected", item.link_target, *entry.link_target));
       else if (!has_target(manifest_, entry))
-        remark("a link; it is the same, but what it leads to is not in the manifest and was not read", entry.path);
+        remark("a link; it is the same, but what it leads to is not in the manifest and was not read",
+               entry.path);
       return;
     }
     if (item.kind == link)
-      return differs(Kind::link, entry.path,
-                     fmt::format("is a link to {}, a file was expected; links are not followed", item.link_target));
+      return differs(
+          Kind::link, entry.path,
+          fmt::format("is a link to {}, a file was expected; links are not followed", item.link_target));
     if (item.kind != file || entry.link_target)
       return differs(Kind::kind, entry.path,
                      fmt::format("is {}, {} was expected",
@@ -252,8 +254,9 @@ class Verifier {
   // From a byte between the blocks to the next one, or to the end.
   BlockRange gap_from(const FileEntry& entry, std::uint64_t offset) const {
     const std::vector<BlockRange> ranges = block_ranges(manifest_, entry);
-    const auto next = std::upper_bound(ranges.begin(), ranges.end(), offset,
-                                       [](std::uint64_t at, const BlockRange& range) { return at < range.offset; });
+    const auto next =
+        std::upper_bound(ranges.begin(), ranges.end(), offset,
+                         [](std::uint64_t at, const BlockRange& range) { return at < range.offset; });
     return {offset, (next == ranges.end() ? entry.size : next->offset) - offset};
   }
 

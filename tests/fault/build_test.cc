@@ -1,5 +1,5 @@
-// Cache and packs under a failing operating system: whatever happens, no reader that follows the engine's rules accepts
-// wrong bytes, and the next run ends in the right ones and leaves nothing else behind.
+// Cache and packs under a failing operating system: whatever happens, no reader that follows the engine's
+// rules accepts wrong bytes, and the next run ends in the right ones and leaves nothing else behind.
 #include <doctest/doctest.h>
 #include <errno.h>
 
@@ -14,7 +14,9 @@ using namespace planesmith::test;
 
 namespace {
 
-std::string contents(const std::string& path) { return read_text(posix(), path, std::uint64_t{1} << 30); }
+std::string contents(const std::string& path) {
+  return read_text(posix(), path, std::uint64_t{1} << 30);
+}
 
 // What the engine would accept of `folder` must be what is in `right`, a finished build.
 void check_what_the_engine_accepts(const std::string& folder, const std::string& right) {
@@ -127,7 +129,8 @@ TEST_CASE("a forced rebuild over another checkpoint's bytes crashes after each o
   const auto old_or_new = [&](const FaultOs& os) {
     CAPTURE(os.hit_at());
     // A layer that the engine would accept is wholly the old one or wholly the new one.
-    const std::string folder = "/planescache/" + format::cache_folder({"pin", 1, 0, format::ZeroMode::automatic, false});
+    const std::string folder =
+        "/planescache/" + format::cache_folder({"pin", 1, 0, format::ZeroMode::automatic, false});
     int ours = 0, all = 0;
     for (const format::Part& part : format::cache_parts(format::Fp4Tier::nibble)) {
       const std::string name = folder + "/" + format::part_file(0, part.name);
@@ -170,9 +173,10 @@ TEST_CASE("packs from a cache: operations fail and crashes come after each opera
     assemble(posix());
     CHECK(digests(bench.out + "/store") == digests(bench.right / "store"));
   };
-  const std::uint64_t failed =
-      fail_each(bench.work.path(), EIO, false, [&] { bench.clear(); }, assemble, check);
-  const std::uint64_t crashes = crash_each(bench.work.path(), [&] { bench.clear(); }, assemble, check);
+  const std::uint64_t failed = fail_each(
+      bench.work.path(), EIO, false, [&] { bench.clear(); }, assemble, check);
+  const std::uint64_t crashes = crash_each(
+      bench.work.path(), [&] { bench.clear(); }, assemble, check);
   CHECK(failed > 30);
   CHECK(crashes > 50);
   MESSAGE("operations failed in turn: ", failed, ", crash points: ", crashes);

@@ -19,8 +19,8 @@ enum class Loss {
 inline constexpr Loss kLosses[] = {Loss::none, Loss::all, Loss::contents, Loss::scattered};
 
 // Follows the operations done under one folder. A file's contents and mode are durable once the file was
-// synced, a name (made, linked, renamed, removed) once its folder was; a rename is one step, durable with either
-// folder. Everything found at the start is durable. Paths outside the folder are ignored.
+// synced, a name (made, linked, renamed, removed) once its folder was; a rename is one step, durable with
+// either folder. Everything found at the start is durable. Paths outside the folder are ignored.
 class DurableTree {
  public:
   explicit DurableTree(std::string root);

@@ -52,7 +52,8 @@ class Bench {
       for (const PackVerdict& pack : verdict.packs) {
         if (pack.hit()) is_right(pack.path);
         // The engine would truncate this file, which the other identity's pack may still be.
-        if (pack.emptied && status(posix(), pack.path).st_nlink > 1) FAIL_CHECK("a shared pack would be emptied");
+        if (pack.emptied && status(posix(), pack.path).st_nlink > 1)
+          FAIL_CHECK("a shared pack would be emptied");
       }
     }
     CHECK(whole);
@@ -81,7 +82,8 @@ TEST_CASE("rekey gives what a build under the new identity would have given") {
   bench.prepare();
   std::map<std::string, ino_t> inodes;
   for (const auto& [name, text] : tree(bench.dir().path()))
-    if (name.ends_with(".bin") || name.ends_with(".pack")) inodes[text] = status(posix(), bench.dir() / name).st_ino;
+    if (name.ends_with(".bin") || name.ends_with(".pack"))
+      inodes[text] = status(posix(), bench.dir() / name).st_ino;
   bench.rekey_with(posix());
   bench.check_done();
   for (const auto& [name, text] : tree(bench.dir().path()))
@@ -194,11 +196,21 @@ TEST_CASE("rekey survives the failure of every operation") {
           bench.check_done();
         });
   };
-  SUBCASE("EIO") { fail_with(EIO, false); }
-  SUBCASE("ENOSPC") { fail_with(ENOSPC, true); }
-  SUBCASE("EDQUOT") { fail_with(EDQUOT, false); }
-  SUBCASE("EROFS") { fail_with(EROFS, true); }
-  SUBCASE("EINTR") { fail_with(EINTR, false); }
+  SUBCASE("EIO") {
+    fail_with(EIO, false);
+  }
+  SUBCASE("ENOSPC") {
+    fail_with(ENOSPC, true);
+  }
+  SUBCASE("EDQUOT") {
+    fail_with(EDQUOT, false);
+  }
+  SUBCASE("EROFS") {
+    fail_with(EROFS, true);
+  }
+  SUBCASE("EINTR") {
+    fail_with(EINTR, false);
+  }
   MESSAGE("failures: ", failures);
   CHECK(failures > 20);
 }

@@ -1,5 +1,6 @@
-// Input: what to draw slices from (unit/kernel_inputs.h); once it is used up, the draws go on at random. Every set of
-// kernels that this machine can run must give what the scalar reference gives, and write nowhere else.
+// Input: what to draw slices from (unit/kernel_inputs.h); once it is used up, the draws go on at random.
+// Every set of kernels that this machine can run must give what the scalar reference gives, and write nowhere
+// else.
 #include <algorithm>
 
 #include "require.h"
@@ -13,7 +14,9 @@ namespace {
 Draw draws_from(const std::uint8_t* data, std::size_t size) {
   std::uint64_t seed = size;
   for (std::size_t i = 0; i < size; ++i) seed = (seed ^ data[i]) * 0x100000001B3;
-  return [data, end = data + size, rest = random_bytes(seed)]() mutable { return data < end ? *data++ : rest(); };
+  return [data, end = data + size, rest = random_bytes(seed)]() mutable {
+    return data < end ? *data++ : rest();
+  };
 }
 
 template <typename Case>

@@ -1,5 +1,5 @@
-// Input: a manifest, a list that sha256sum wrote, or a repository's listing. What is accepted must be usable: block
-// ranges inside the file, as many as digests, and the same again after writing.
+// Input: a manifest, a list that sha256sum wrote, or a repository's listing. What is accepted must be usable:
+// block ranges inside the file, as many as digests, and the same again after writing.
 #include <cstdlib>
 
 #include "base/error.h"

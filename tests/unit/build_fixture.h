@@ -26,10 +26,12 @@ inline Context hasty_context(int threads = 2) {
   return context;
 }
 
-inline const std::vector<std::string> kGoldenModels = {"ds4-mini",       "fp8-blocks",      "fp8-edge",  "glm-fp8-mini",
-                                                       "glm-nvfp4-mini", "kimi-nvfp4-mini", "nvfp4-edge"};
+inline const std::vector<std::string> kGoldenModels = {
+    "ds4-mini", "fp8-blocks", "fp8-edge", "glm-fp8-mini", "glm-nvfp4-mini", "kimi-nvfp4-mini", "nvfp4-edge"};
 
-inline std::string golden(const std::string& name) { return std::string(SOURCE_DIR "/tests/golden/") + name; }
+inline std::string golden(const std::string& name) {
+  return std::string(SOURCE_DIR "/tests/golden/") + name;
+}
 
 // Path (relative, '/') -> SHA-256 of every regular file below a folder.
 inline std::map<std::string, std::string> digests(const std::string& folder) {
@@ -62,10 +64,11 @@ inline std::vector<Variant> golden_variants(const std::string& model) {
     Variant variant{model, name, expected.at("spec").at("ckpt_id"), {}, {}};
     variant.request.world = v.at("world");
     variant.request.zero_mode = format::parse_zero_mode(v.at("zero_mode").get<std::string>());
-    variant.request.cache = !v.at("fp4").get<bool>()  ? format::Fp4Tier::none
+    variant.request.cache = !v.at("fp4").get<bool>()    ? format::Fp4Tier::none
                             : v.at("split").get<bool>() ? format::Fp4Tier::quintal
                                                         : format::Fp4Tier::nibble;
-    for (const Json& tag : v.at("packs")) variant.request.tiers.push_back(format::parse_tier(tag.get<std::string>()));
+    for (const Json& tag : v.at("packs"))
+      variant.request.tiers.push_back(format::parse_tier(tag.get<std::string>()));
     for (const auto& [path, file] : v.at("files").items()) variant.files[path] = file.at("sha256");
     out.push_back(std::move(variant));
   }
@@ -73,8 +76,9 @@ inline std::vector<Variant> golden_variants(const std::string& model) {
 }
 
 // Builds into <out>/planescache and <out>/store.
-inline BuildReport build_into(const Context& context, const std::string& checkpoint_folder, const PlanRequest& request,
-                              const std::string& ckpt_id, const std::string& out, Trust trust = Trust::record,
+inline BuildReport build_into(const Context& context, const std::string& checkpoint_folder,
+                              const PlanRequest& request, const std::string& ckpt_id, const std::string& out,
+                              Trust trust = Trust::record,
                               const BackendChoice& choice = {"cpu", "auto", {}}) {
   const Checkpoint checkpoint = Checkpoint::open(context, checkpoint_folder);
   const Model model = find_experts(checkpoint);

@@ -98,7 +98,8 @@ TEST_CASE("streams that nobody should unpack") {
   };
   const Case cases[] = {
       {"a frame that claims 2^62 bytes and holds none", frame(std::uint64_t{1} << 62, 0), "cut short"},
-      {"a frame that claims a terabyte and holds less", frame(std::uint64_t{1} << 40, 100), "not a whole tar"},
+      {"a frame that claims a terabyte and holds less", frame(std::uint64_t{1} << 40, 100),
+       "not a whole tar"},
       {"a frame that claims a terabyte and holds an empty tar", frame(std::uint64_t{1} << 40, 100, 17, '\0'),
        "cannot be decompressed"},
       {"a frame that claims a kilobyte and holds a gigabyte", frame(kKiB, 8192), "damaged"},

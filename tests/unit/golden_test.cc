@@ -35,8 +35,9 @@ TEST_CASE("cache and packs in one pass equal the engine's, whatever the threads 
           CAPTURE(threads);
           const Scratch out;
           const Context context = hasty_context(threads);
-          const BuildReport report = build_into(context, golden(model) + "/checkpoint", variant.request, variant.ckpt_id,
-                                                out.path(), Trust::record, {"cpu", std::string(kernels->name), {}});
+          const BuildReport report =
+              build_into(context, golden(model) + "/checkpoint", variant.request, variant.ckpt_id, out.path(),
+                         Trust::record, {"cpu", std::string(kernels->name), {}});
           CHECK(report.complete);
           CHECK(engine_digests(out.path()) == variant.files);
           files += static_cast<int>(variant.files.size());
@@ -103,7 +104,8 @@ TEST_CASE("fp4q out of a nibble cache equals fp4q out of the checkpoint") {
   }
 }
 
-TEST_CASE("one rank at a time, one layer at a time and a cache grown by its FP4 planes end in the same bytes") {
+TEST_CASE(
+    "one rank at a time, one layer at a time and a cache grown by its FP4 planes end in the same bytes") {
   for (const std::string& model : kGoldenModels)
     for (const Variant& variant : golden_variants(model)) {
       if (variant.name != "tp2" && variant.name != "tp1") continue;
@@ -129,8 +131,8 @@ TEST_CASE("one rank at a time, one layer at a time and a cache grown by its FP4 
       const auto before = digests(out.path());
       CHECK(build_into(context, checkpoint, variant.request, variant.ckpt_id, out.path()).converted == 0);
       CHECK(digests(out.path()) == before);
-      CHECK(build_into(context, checkpoint, variant.request, variant.ckpt_id, out.path(), Trust::nothing).converted ==
-            layers.layers.size());
+      CHECK(build_into(context, checkpoint, variant.request, variant.ckpt_id, out.path(), Trust::nothing)
+                .converted == layers.layers.size());
       CHECK(digests(out.path()) == before);
     }
 }
@@ -152,7 +154,8 @@ TEST_CASE("a second run with --recheck repairs what was damaged, and only that")
     byte ^= 1;
     file.write({&byte, 1}, 100);
     CHECK(build_into(context, checkpoint, variant.request, variant.ckpt_id, out.path()).converted == 0);
-    CHECK(build_into(context, checkpoint, variant.request, variant.ckpt_id, out.path(), Trust::content).converted == 1);
+    CHECK(build_into(context, checkpoint, variant.request, variant.ckpt_id, out.path(), Trust::content)
+              .converted == 1);
     CHECK(digests(out.path()) == before);
   }
 }

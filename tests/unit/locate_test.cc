@@ -44,8 +44,8 @@ bool holds(Section section, std::uint64_t byte, std::uint64_t row, std::uint64_t
 
 TEST_CASE("one changed byte is found in the element that it holds") {
   std::mt19937 random(7);
-  for (const Section section : {Section::planes13, Section::sc13, Section::planes2, Section::sc2, Section::fp13,
-                                Section::fp2, Section::fpq13, Section::fpq2}) {
+  for (const Section section : {Section::planes13, Section::sc13, Section::planes2, Section::sc2,
+                                Section::fp13, Section::fp2, Section::fpq13, Section::fpq2}) {
     CAPTURE(static_cast<int>(section));
     const std::string name(format::name(section));
     const bool is_13 = name.ends_with("13");
@@ -72,7 +72,7 @@ TEST_CASE("one changed byte is found in the element that it holds") {
 
 TEST_CASE("of several differences the first row counts, then the first column") {
   std::vector<std::uint8_t> expected(format::section_bytes(Section::fp13, kShape)), found = expected;
-  found[format::nibble_offset(9, 3, 192)] = 0x02;   // stands in an earlier tile than the next
+  found[format::nibble_offset(9, 3, 192)] = 0x02;  // stands in an earlier tile than the next
   found[format::nibble_offset(8, 190, 192) + 1] = 0xB0;
   const Element element = first_difference(Section::fp13, kShape, 1, found, expected);
   CHECK(element.projection == Projection::w1);

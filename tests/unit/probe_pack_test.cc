@@ -41,10 +41,12 @@ TEST_CASE("a pack with one thing wrong") {
         {"golden-glm", "another",
          "differs in ckpt_id: cache has \"another-nvfp4-mini\", engine would ask \"golden-glm-nvfp4-mini\""},
         {"\"n_layers\": 4", "\"n_layers\": 5", "differs in n_layers: cache has 5, engine would ask 4"},
-        {"\"stride\": 36864", "\"stride\": 40960", "differs in stride: cache has 40960, engine would ask 36864"},
+        {"\"stride\": 36864", "\"stride\": 40960",
+         "differs in stride: cache has 40960, engine would ask 36864"},
         {"\"slot_bytes\": 36864", "\"slot_bytes\": 36860",
          "differs in slot_bytes: cache has 36860, engine would ask 36864"},
-        {"\"tag\": \"delta\"", "\"tag\": \"fp4\"", "differs in tag: cache has \"fp4\", engine would ask \"delta\""},
+        {"\"tag\": \"delta\"", "\"tag\": \"fp4\"",
+         "differs in tag: cache has \"fp4\", engine would ask \"delta\""},
         {"\"zero_mode\": \"auto\"", "\"zero_mode\": \"sign\"",
          "differs in zero_mode: cache has \"sign\", engine would ask \"auto\""},
         {"\"version\": 2", "\"version\": 1", "differs in version: cache has 1, engine would ask 2"},
@@ -76,8 +78,7 @@ TEST_CASE("a pack with one thing wrong") {
   }
   SUBCASE("the sidecar lists a layer that cannot be") {
     replace_in(json, "[0, 1]", "[0, 1, 9]");
-    CHECK(has(only_miss(served.check()),
-              "the sidecar is unreadable: lists layer 9 of 4"));
+    CHECK(has(only_miss(served.check()), "the sidecar is unreadable: lists layer 9 of 4"));
   }
   SUBCASE("the sidecar lists the layer behind the last one") {
     replace_in(json, "[0, 1]", "[0, 1, 3]");

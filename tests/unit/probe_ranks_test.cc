@@ -16,7 +16,8 @@ std::string folder_of_rank_1(const Scratch& dir) {
   return dir / "cache/" + format::cache_folder({"id", kWorld, 1, format::ZeroMode::automatic, false});
 }
 
-// Which of the two ranks' caches, then of the four packs (base of rank 0 and 1, delta of rank 0 and 1) would hit.
+// Which of the two ranks' caches, then of the four packs (base of rank 0 and 1, delta of rank 0 and 1) would
+// hit.
 std::string hits(const BootVerdict& verdict) {
   std::string out;
   for (const CacheVerdict& cache : verdict.caches) out += cache.hit() ? 'y' : 'n';
@@ -32,7 +33,8 @@ TEST_CASE("one rank of two with one thing wrong") {
   const std::string folder = folder_of_rank_1(dir);
   std::string delta;
   for (const auto& file : fs::directory_iterator(dir / "store"))
-    if (name_of(file.path()).starts_with("delta") && file.path().string().ends_with("rank1of2.pack")) delta = file.path();
+    if (name_of(file.path()).starts_with("delta") && file.path().string().ends_with("rank1of2.pack"))
+      delta = file.path();
   CHECK(hits(ask(dir.path(), "id")) == "yyyyyy");
   SUBCASE("meta.json") {
     put_file(folder + "/meta.json", format::meta_json({"id", kWorld, 0, format::ZeroMode::automatic, false}));
@@ -45,7 +47,8 @@ TEST_CASE("one rank of two with one thing wrong") {
     const BootVerdict verdict = ask(dir.path(), "id");
     CHECK(hits(verdict) == "ynyyyy");
     CHECK(verdict.caches[1].miss ==
-          "the folder is not there; the nearest one's meta.json differs in rank: cache has 0, engine would ask 1");
+          "the folder is not there; the nearest one's meta.json differs in rank: cache has 0, engine would "
+          "ask 1");
   }
   SUBCASE("a part") {
     fs::remove(folder + "/layer2.sc2.bin");
@@ -65,7 +68,8 @@ TEST_CASE("one rank of two with one thing wrong") {
     fs::remove_all(folder);
     fs::resize_file(delta, 4096);
     const Store store = scan_store(posix(), dir / "cache", dir / "store");
-    const BootVerdict verdict = probe(posix(), store, complete({.rank = 0}, store), KnownModel{kGeometry, {1, 2}, "test"});
+    const BootVerdict verdict =
+        probe(posix(), store, complete({.rank = 0}, store), KnownModel{kGeometry, {1, 2}, "test"});
     CHECK(hits(verdict) == "yyy");
   }
 }

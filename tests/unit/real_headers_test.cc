@@ -1,4 +1,5 @@
-// The headers, index and config of a real model, from outside the repository: PLANESMITH_SHARED, else ../shared.
+// The headers, index and config of a real model, from outside the repository: PLANESMITH_SHARED, else
+// ../shared.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

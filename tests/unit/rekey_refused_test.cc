@@ -25,8 +25,8 @@ struct Bench {
     return dir / "cache/" + format::cache_folder({ckpt_id, kWorld, rank, format::ZeroMode::automatic, false});
   }
   std::string stem(const std::string& ckpt_id, format::Tier tier, std::uint64_t rank) const {
-    const format::PackSpec spec = format::pack_spec(tier, kGeometry, format::rank_shape(kGeometry, kWorld), ckpt_id,
-                                                    format::ZeroMode::automatic);
+    const format::PackSpec spec = format::pack_spec(tier, kGeometry, format::rank_shape(kGeometry, kWorld),
+                                                    ckpt_id, format::ZeroMode::automatic);
     return dir / "store/" + format::pack_stem(spec, rank, kWorld);
   }
   const Scratch dir;
@@ -72,9 +72,11 @@ TEST_CASE("rekey refuses what it should not touch") {
     refuses(bench, {"old", "new", "", "", false}, "give --planescache", ErrorCode::usage);
   }
   SUBCASE("meta.json does not say so") {
-    put_file(bench.folder("old", 1) + "/meta.json", format::meta_json({"x", 2, 1, format::ZeroMode::automatic, false}));
+    put_file(bench.folder("old", 1) + "/meta.json",
+             format::meta_json({"x", 2, 1, format::ZeroMode::automatic, false}));
     put_file(bench.folder("old", 0) + "/meta.json", "{}");
-    refuses(bench, {"old", "new", bench.dir / "cache", "", false}, "meta.json: is not a planes cache's meta.json; whose it is cannot be told");
+    refuses(bench, {"old", "new", bench.dir / "cache", "", false},
+            "meta.json: is not a planes cache's meta.json; whose it is cannot be told");
   }
   SUBCASE("a build is not finished") {
     fs::create_directory(bench.folder("old", 0) + "/.planesmith");
@@ -94,7 +96,8 @@ TEST_CASE("rekey refuses what it should not touch") {
     refuses(bench, request, ".pack: is missing");
   }
   SUBCASE("a manifest of something else") {
-    put_file(bench.folder("old", 0) + "/manifest.json", file_contents(bench.folder("old", 1) + "/manifest.json"));
+    put_file(bench.folder("old", 0) + "/manifest.json",
+             file_contents(bench.folder("old", 1) + "/manifest.json"));
     refuses(bench, request, "speaks of another cache or pack");
   }
   SUBCASE("a folder inside") {
@@ -215,7 +218,8 @@ TEST_CASE("prune removes all but what is to be kept, with force") {
     FAIL_CHECK("accepted");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::usage);
-    CHECK(error.reason() == "'otter' is to be kept, but is not there; found: 'old', 'other'; nothing was removed");
+    CHECK(error.reason() ==
+          "'otter' is to be kept, but is not there; found: 'old', 'other'; nothing was removed");
   }
   CHECK(tree(bench.dir.path()) == before);
 

@@ -1,4 +1,5 @@
-// The engine's own caches and packs against the checkpoints they were made from; single changed elements are named.
+// The engine's own caches and packs against the checkpoints they were made from; single changed elements are
+// named.
 #include "verify/sample.h"
 
 #include <doctest/doctest.h>
@@ -33,7 +34,8 @@ void change_byte(const std::string& path, std::uint64_t offset, std::uint8_t mas
 }  // namespace
 
 TEST_CASE("what the engine made of a checkpoint is what these kernels make of it") {
-  for (const char* name : {"ds4-mini", "fp8-edge", "glm-fp8-mini", "glm-nvfp4-mini", "kimi-nvfp4-mini", "nvfp4-edge"}) {
+  for (const char* name :
+       {"ds4-mini", "fp8-edge", "glm-fp8-mini", "glm-nvfp4-mini", "kimi-nvfp4-mini", "nvfp4-edge"}) {
     CAPTURE(name);
     const SampleReport report = compare(Served(name));
     CHECK(report.differences.empty());
@@ -48,7 +50,8 @@ TEST_CASE("a changed element is named by tensor, row and column") {
 
   SUBCASE("a nibble of w3 in the planes cache") {
     const std::string part = served.folder + "/layer1.fp13.bin";
-    const std::uint64_t offset = 2 * format::section_bytes(format::Section::fp13, shape) + format::nibble_offset(128 + 5, 10, 192) + 1;
+    const std::uint64_t offset =
+        2 * format::section_bytes(format::Section::fp13, shape) + format::nibble_offset(128 + 5, 10, 192) + 1;
     change_byte(part, offset, 0x03);  // columns 10 and 11: the low nibble is column 10
     const SampleReport report = compare(served);
     REQUIRE(report.differences.size() == 1);
@@ -61,9 +64,10 @@ TEST_CASE("a changed element is named by tensor, row and column") {
     CHECK(difference.tensor == "layers.1.ffn.experts.2.w3.weight");
     CHECK(difference.row == 5);
     CHECK(difference.col == 10);
-    CHECK(difference.repair.find("build-planescache " + real_path(served.checkpoint()) + " --out " + served.root +
-                                 " --fp4 nibble --ckpt-id golden-ds4-mini --world 1 --rank 0 --zero-mode auto "
-                                 "--layers 1 --force") == 0);
+    CHECK(difference.repair.find(
+              "build-planescache " + real_path(served.checkpoint()) + " --out " + served.root +
+              " --fp4 nibble --ckpt-id golden-ds4-mini --world 1 --rank 0 --zero-mode auto "
+              "--layers 1 --force") == 0);
     // What the checkpoint has there.
     const Checkpoint checkpoint = Checkpoint::open(Context{}, served.checkpoint());
     const Tensor* weight = checkpoint.find(difference.tensor);
@@ -75,9 +79,11 @@ TEST_CASE("a changed element is named by tensor, row and column") {
     CHECK(has(to_text(report), "layers.1.ffn.experts.2.w3.weight', row 5, column 10: found nibble"));
   }
   SUBCASE("a scale of w2 in a pack") {
-    const format::Sidecar sidecar = format::parse_sidecar(file_contents(served.stem.at("base") + ".json"), "");
+    const format::Sidecar sidecar =
+        format::parse_sidecar(file_contents(served.stem.at("base") + ".json"), "");
     std::uint64_t offset = sidecar.spec.row_offset(1, 1) + format::scale_offset(100, 64, 128);
-    for (const format::Section section : {format::Section::planes13, format::Section::sc13, format::Section::planes2})
+    for (const format::Section section :
+         {format::Section::planes13, format::Section::sc13, format::Section::planes2})
       offset += format::section_bytes(section, shape);
     change_byte(served.stem.at("base") + ".pack", offset, 0xFF);
     const SampleReport report = compare(served);
@@ -101,7 +107,8 @@ TEST_CASE("a changed element is named by tensor, row and column") {
   SUBCASE("the first of several, whatever the threads") {
     const std::string part = served.folder + "/layer0.planes2.bin";
     const std::uint64_t bytes = format::section_bytes(format::Section::planes2, shape);
-    for (const std::uint64_t expert : {2, 0, 1}) change_byte(part, expert * bytes + format::code_offset(7, 33, 128), 0x10);
+    for (const std::uint64_t expert : {2, 0, 1})
+      change_byte(part, expert * bytes + format::code_offset(7, 33, 128), 0x10);
     for (const int threads : {1, 3}) {
       const SampleReport report = compare(served, {}, threads);
       REQUIRE(report.differences.size() == 1);
@@ -129,7 +136,8 @@ TEST_CASE("the scale of a requantized family is named by the weights it was made
 
 TEST_CASE("a sample is so many experts, the same for the same seed") {
   const Served served("ds4-mini");
-  const std::uint64_t bytes = format::section_bytes(format::Section::planes2, format::rank_shape({2, 3, 192, 128}, 1));
+  const std::uint64_t bytes =
+      format::section_bytes(format::Section::planes2, format::rank_shape({2, 3, 192, 128}, 1));
   for (std::uint64_t layer = 0; layer < 2; ++layer)
     for (std::uint64_t expert = 0; expert < 3; ++expert)
       change_byte(served.folder + "/layer" + std::to_string(layer) + ".planes2.bin", expert * bytes, 1);

@@ -9,8 +9,7 @@
 using namespace planesmith;
 
 TEST_CASE("numbers in meta.json and sidecars are whole and not negative") {
-  const Json meta = Json::parse(format::meta_json(
-      {.ckpt_id = "x", .world = 2, .rank = 1}));
+  const Json meta = Json::parse(format::meta_json({.ckpt_id = "x", .world = 2, .rank = 1}));
   const Json sidecar = Json::parse(format::sidecar_json({.tier = format::Tier::base,
                                                          .ckpt_id = "x",
                                                          .experts = 2,

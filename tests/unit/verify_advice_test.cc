@@ -24,8 +24,9 @@ TEST_CASE("a damaged pack is rebuilt by the layers that are damaged, a stray byt
   const std::string pack = fixture.at(manifest.files[0].path), real = real_path(fixture.root);
   const std::uint64_t row = 4096, key2 = 2 * 3 * row;
   const auto advised = [&] { return advice_text(fixture, manifest, fixture.verify(manifest)); };
-  const std::string command = "build-fp4-packs CHECKPOINT --out " + real +
-                              " --tiers base --ckpt-id 'it'\\''s' --world 1 --rank 0 --zero-mode alt --layers ";
+  const std::string command =
+      "build-fp4-packs CHECKPOINT --out " + real +
+      " --tiers base --ckpt-id 'it'\\''s' --world 1 --rank 0 --zero-mode alt --layers ";
   SUBCASE("one layer") {
     // Two of three layers are filled: keys 0 and 2 are the layers 1 and 3.
     flip(pack, key2 + row + 100);
@@ -59,9 +60,10 @@ TEST_CASE("a damaged cache is rebuilt where it stands") {
   const auto advised = [&] { return advice_text(fixture, manifest, fixture.verify(manifest)); };
   SUBCASE("a part") {
     std::filesystem::remove(fixture.at(folder + "/layer2.sc2.bin"));
-    CHECK(advised() == "copy or download what differs again, or build it again: build-planescache CHECKPOINT --out " +
-                           real_path(fixture.root) +
-                           " --fp4 nibble --ckpt-id id --world 1 --rank 0 --zero-mode alt --layers 2 --force\n");
+    CHECK(advised() ==
+          "copy or download what differs again, or build it again: build-planescache CHECKPOINT --out " +
+              real_path(fixture.root) +
+              " --fp4 nibble --ckpt-id id --world 1 --rank 0 --zero-mode alt --layers 2 --force\n");
   }
   SUBCASE("meta.json alone") {
     put_file(fixture.at(folder + "/meta.json"), "{}");
@@ -74,7 +76,8 @@ TEST_CASE("links of a Hugging Face cache in place of files") {
   VerifyFixture fixture;
   put_file(fixture.at("a"), "a");
   const Manifest manifest = tree_of(fixture);
-  const std::string snapshot = fixture.scratch / "models--x--y/snapshots/0123", blobs = fixture.scratch / "models--x--y/blobs";
+  const std::string snapshot = fixture.scratch / "models--x--y/snapshots/0123",
+                    blobs = fixture.scratch / "models--x--y/blobs";
   std::filesystem::create_directories(snapshot);
   std::filesystem::create_directories(blobs);
   put_file(blobs + "/ab", "a");
@@ -90,9 +93,10 @@ TEST_CASE("links of a Hugging Face cache in place of files") {
   const Verification same = fixture.verify(links);
   CHECK(same.ok());
   REQUIRE(same.notes.size() == 1);
-  CHECK(contains(same.notes[0], "a link; it is the same, but what it leads to is not in the manifest and was not read"));
+  CHECK(contains(same.notes[0],
+                 "a link; it is the same, but what it leads to is not in the manifest and was not read"));
   Verification listing;
   listing.differences = compare_with_listing(fixture.context, links, {}, fixture.options);
-  CHECK(contains(told(listing),
-                 "is recorded as a link to ../../blobs/ab, which says nothing of its content"));
+  CHECK(
+      contains(told(listing), "is recorded as a link to ../../blobs/ab, which says nothing of its content"));
 }

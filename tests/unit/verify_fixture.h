@@ -113,8 +113,8 @@ inline std::string snapshot(const std::string& folder) {
   return out;
 }
 
-// A scratch root and what goes with verifying it. The user's cache, where interrupted verifications leave their notes, is
-// the test's own.
+// A scratch root and what goes with verifying it. The user's cache, where interrupted verifications leave
+// their notes, is the test's own.
 struct VerifyFixture {
   Scratch scratch;
   std::string root = scratch / "root", notes = scratch / "notes";
