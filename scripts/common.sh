@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by the scripts that operators run: finds the programs, says what goes on.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-[ -d "$here/../build/release/bin" ] && PATH=$here/../build/release/bin:$PATH  # a source tree; else where installed
+[ -e "$here/../CMakeLists.txt" ] && PATH=$here/../build/release/bin:$PATH  # a source tree, built or not yet; else where installed
 
 say() { printf '%s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
