@@ -241,6 +241,18 @@ void pack_to_stream(const PackPlan& plan, const PackOptions& options, int fd, co
   context.progress.end();
 }
 
+namespace {
+
+ChunkManifest readable_manifest(Os& os, const std::string& path) {
+  try {
+    return read_chunk_manifest(os, path);
+  } catch (const Error& error) {
+    throw Error(path, error.reason() + "; choose another --name, or replace it and its parts with -f");
+  }
+}
+
+}  // namespace
+
 PackResult pack(const PackPlan& plan, const PackOptions& options, const Context& context) {
   Os& os = context.os;
   make_dirs(os, options.out);
@@ -257,7 +269,7 @@ PackResult pack(const PackPlan& plan, const PackOptions& options, const Context&
     remove_files(context, options.out, there);
     remove_files(context, options.out, unfinished_files(os, options.out, options.name));
   } else if (exists(os, manifest_path)) {
-    ChunkManifest there = read_chunk_manifest(os, manifest_path);
+    ChunkManifest there = readable_manifest(os, manifest_path);
     if (!is_ours(there, plan, options, context))
       throw Error(manifest_path,
                   "is there already and was not made from these files with these options, or lacks a part; "

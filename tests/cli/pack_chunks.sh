@@ -84,4 +84,8 @@ prints '^set\.tar\.zst\.part\.002: is missing$'
 rm out/set.manifest.json
 expect 1 pack-chunks verify out
 expect 1 pack-chunks list out
+# A manifest that is damaged is no reason to lose the parts without being asked.
+echo '{' >out/set.manifest.json
+expect 1 pack --out out; says 'set.manifest.json: .*not valid JSON.*or replace it and its parts with -f'
+expect 0 pack --out out -f
 finish
