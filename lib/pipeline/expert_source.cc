@@ -76,7 +76,7 @@ ExpertSource::ExpertSource(const Context& context, const Checkpoint& checkpoint,
 
 void ExpertSource::cut_into_pieces(std::size_t projection) {
   const Layout& at = layout(projection);
-  // NOLINTBEGIN(clang-analyzer-core.DivideZero): blocks and slices have rows, else there were no Model and Plan
+  // NOLINTBEGIN(clang-analyzer-core.DivideZero): blocks and slices have rows, Model and Plan see to it
 
   // Whole tiles and whole blocks, of one rank where ranks have rows of their own.
   const std::uint64_t unit = std::lcm(format::kTileRows, scale_grid(model_).rows);
