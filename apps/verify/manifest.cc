@@ -12,8 +12,6 @@
 namespace planesmith {
 namespace {
 
-constexpr std::uint64_t kMaxManifest = std::uint64_t{1} << 30;
-
 CLI::Option* add_hash_flag(CLI::App& app, std::string& hash, const std::string& description) {
   return app.add_option("--hash", hash, description)->check(CLI::IsMember({"xxh3", "sha256", "both"}));
 }
@@ -40,7 +38,7 @@ void refuse_other_file(const Context& context, const std::string& path) {
   if (!exists(context.os, path)) return;
   if (const struct stat st = status(context.os, path); !S_ISREG(st.st_mode) || st.st_size == 0) return;
   try {
-    parse_manifest(read_text(context.os, path, kMaxManifest), path);
+    read_manifest(context.os, path);
   } catch (const Error&) {
     throw Error(path, "is there already and is no manifest; remove it, or choose another name");
   }
@@ -92,7 +90,7 @@ void declare_verify(CLI::App& app, VerifyFlags& flags) {
 }
 
 int run_verify(Context& context, const VerifyFlags& flags) {
-  const std::string text = read_text(context.os, flags.manifest, kMaxManifest);
+  const std::string text = read_text(context.os, flags.manifest, kMostManifestBytes);
   Manifest manifest = read_any_manifest(text, flags.manifest);
   VerifyOptions options{.root = flags.root.empty() ? parent_of(flags.manifest) : flags.root,
                         .manifest_path = flags.manifest,
@@ -104,7 +102,7 @@ int run_verify(Context& context, const VerifyFlags& flags) {
   Verification result = verify_files(context, manifest, text, options);
   if (!flags.hf_tree.empty()) {
     const std::vector<FileEntry> listing =
-        parse_hf_tree(read_text(context.os, flags.hf_tree, kMaxManifest), flags.hf_tree);
+        parse_hf_tree(read_text(context.os, flags.hf_tree, kMostManifestBytes), flags.hf_tree);
     const std::vector<Difference> remote = compare_with_listing(context, manifest, listing, options);
     result.differences.insert(result.differences.end(), remote.begin(), remote.end());
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file.h"
 
 namespace planesmith {
 namespace {
@@ -183,6 +184,10 @@ bool is_inner_path(std::string_view path) {
     if (slash == path.npos) return true;
     path.remove_prefix(slash + 1);
   }
+}
+
+Manifest read_manifest(Os& os, const std::string& path) {
+  return parse_manifest(read_text(os, path, kMostManifestBytes), path);
 }
 
 }  // namespace planesmith

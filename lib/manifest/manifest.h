@@ -82,6 +82,10 @@ std::string to_json(const Manifest& manifest);
 // an xxh3 that is not combine(blocks).
 Manifest parse_manifest(std::string_view text, const std::string& path);
 
+inline constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 30;
+// The same of a file. Errors: besides, it cannot be read, or has more bytes than that.
+Manifest read_manifest(Os& os, const std::string& path);
+
 // Whether a path taken from a file stays below the folder it is relative to: not empty, not absolute, no
 // component empty, "." or "..", no NUL.
 bool is_inner_path(std::string_view path);

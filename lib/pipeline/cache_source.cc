@@ -16,8 +16,6 @@ namespace {
 using format::Section;
 using format::Tier;
 
-constexpr std::uint64_t kMostManifest = 1 << 30;
-
 // What is there instead, for people.
 std::string what_is_there(const Store& store) {
   std::vector<std::string> there;
@@ -65,10 +63,9 @@ CacheSource open_source(const Context& context, const FoundCache& cache,
   if (!cache.note.empty())
     throw Error(cache.manifest_path(), cache.note + "; move it away to do without a manifest");
   if (cache.facts) {
-    const std::string path = cache.manifest_path();
-    source.manifest = parse_manifest(read_text(context.os, path, kMostManifest), path);
+    source.manifest = read_manifest(context.os, cache.manifest_path());
     source.facts = *source.manifest->facts;
-    source.geometry_from = "manifest " + path;
+    source.geometry_from = "manifest " + cache.manifest_path();
   } else if (model) {
     source.facts = {.ckpt_id = cache.meta->ckpt_id,
                     .world = cache.meta->world,

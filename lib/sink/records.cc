@@ -10,12 +10,10 @@
 namespace planesmith {
 namespace {
 
-constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{1} << 30;
-
 std::optional<Manifest> read_if_sound(Os& os, const std::string& path) {
   try {
     if (!exists(os, path)) return std::nullopt;
-    return parse_manifest(read_text(os, path, kMaxManifestBytes), path);
+    return read_manifest(os, path);
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -15,7 +15,7 @@
 namespace planesmith {
 namespace {
 
-constexpr std::uint64_t kMostMeta = 1 << 20, kMostSidecar = 1 << 24, kMostManifest = 1 << 30;
+constexpr std::uint64_t kMostMeta = 1 << 20, kMostSidecar = 1 << 24;
 
 // What cannot be looked at is not the same as what is not there.
 bool is_folder(Os& os, const std::string& path) {
@@ -28,7 +28,7 @@ void take_facts(Os& os, Found& found, Fits fits) {
   const std::string path = found.manifest_path();
   try {
     if (!exists(os, path)) return;
-    const Manifest manifest = parse_manifest(read_text(os, path, kMostManifest), path);
+    const Manifest manifest = read_manifest(os, path);
     if (manifest.facts && fits(*manifest.facts))
       found.facts = manifest.facts;
     else

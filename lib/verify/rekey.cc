@@ -15,8 +15,6 @@
 namespace planesmith {
 namespace {
 
-constexpr std::uint64_t kMostManifest = 1 << 30;
-
 bool same_file(Os& os, const std::string& a, const std::string& b) {
   const struct stat left = status(os, a), right = status(os, b);
   return left.st_dev == right.st_dev && left.st_ino == right.st_ino;
@@ -52,7 +50,7 @@ class Item {
 std::string manifest_under(Os& os, const std::string& path, const std::string& ckpt_id,
                            const std::function<void(Manifest&)>& adapt) {
   if (!exists(os, path)) return "";
-  Manifest manifest = parse_manifest(read_text(os, path, kMostManifest), path);
+  Manifest manifest = read_manifest(os, path);
   manifest.facts->ckpt_id = ckpt_id;
   adapt(manifest);
   return to_json(manifest);
