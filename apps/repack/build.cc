@@ -69,7 +69,7 @@ int run(Context& context, const BuildOptions& options) {
   if (!options.stats_out.empty()) {
     refuse_input(context, options.stats_out, repack_options.source);
     // Nor does it take the place of a file that the new checkpoint will have.
-    if (is_inside(options.stats_out, repack_options.target) &&
+    if (is_inside(resolved(context.os, options.stats_out), resolved(context.os, repack_options.target)) &&
         exists(context.os, join(repack_options.source, name_of(options.stats_out))))
       throw Error(ErrorCode::usage, options.stats_out,
                   "is the name of a file of the checkpoint; choose another");

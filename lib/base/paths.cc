@@ -9,6 +9,13 @@ std::string nearest_existing(Os& os, std::string path) {
   return path;
 }
 
+std::string resolved(Os& os, const std::string& path) {
+  if (exists(os, path)) return real_path(path);
+  std::string name = name_of(path);
+  if (name.empty()) return resolved(os, parent_of(path));  // a trailing slash
+  return join(resolved(os, parent_of(path)), name);
+}
+
 bool is_inside(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) &&
          (path.size() == folder.size() || folder == "/" || path[folder.size()] == '/');

@@ -16,14 +16,6 @@ namespace {
 
 constexpr std::string_view kRecords = ".repack-experts", kBuild = "build.json", kLock = "lock";
 
-// The path without links and dots, also where its last components do not exist yet.
-std::string resolved(Os& os, const std::string& path) {
-  if (exists(os, path)) return real_path(path);
-  std::string name = name_of(path);
-  if (name.empty()) return resolved(os, parent_of(path));  // a trailing slash
-  return join(resolved(os, parent_of(path)), name);
-}
-
 std::optional<struct stat> look(Os& os, const std::string& path) {
   struct stat st {};
   if (os.lstat(path.c_str(), &st) == 0) return st;

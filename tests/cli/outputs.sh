@@ -40,6 +40,7 @@ cp -r ck before
 expect 2 repack-experts analyze ck --report ck/config.json; says 'is a file of the checkpoint'
 expect 2 repack-experts build ck k --levels 4 --granularity row --stats-out ck/config.json; says 'is a file of the checkpoint'
 expect 2 repack-experts build ck k --levels 4 --granularity row --stats-out k/config.json; says 'the name of a file of the checkpoint'
+expect 2 repack-experts build ck k --levels 4 --granularity row --stats-out ./d/../k/config.json; says 'the name of a file of the checkpoint'
 absent k
 diff -r before ck || fail "the checkpoint changed"
 expect 1 verify-ckpt-id manifest d --out d/f; says 'd/f: is there already and is no manifest'
