@@ -32,14 +32,13 @@ void write_through(Os& os, const std::string& path, std::string_view text) {
 
 void write_output(const Context& context, const std::string& path, std::string_view text) {
   Os& os = context.os;
-  if (!exists(os, path)) {
-    const std::vector<LockFile> lock = wait_for_lock(context, path + ".lock");
-    return write_atomically(os, path, text);
+  std::string real = path;
+  if (exists(os, path)) {
+    const mode_t mode = status(os, path).st_mode;
+    if (S_ISDIR(mode)) throw Error(path, "is a folder; give the name of a file");
+    if (!S_ISREG(mode)) return write_through(os, path, text);
+    real = real_path(path);
   }
-  const mode_t mode = status(os, path).st_mode;
-  if (S_ISDIR(mode)) throw Error(path, "is a folder; give the name of a file");
-  if (!S_ISREG(mode)) return write_through(os, path, text);
-  const std::string real = real_path(path);
   const std::vector<LockFile> lock = wait_for_lock(context, real + ".lock");
   write_atomically(os, real, text);
 }

@@ -175,13 +175,21 @@ void File::start_writeback(std::uint64_t offset, std::uint64_t n) const {
   os_->start_writeback(fd_, static_cast<off_t>(offset), static_cast<off_t>(n));
 }
 
+namespace {
+
+// Whether the name still leads to this file.
+bool leads_to(Os& os, const std::string& path, const struct stat& file) {
+  struct stat named {};
+  return os.stat(path.c_str(), &named) == 0 && named.st_ino == file.st_ino && named.st_dev == file.st_dev;
+}
+
+}  // namespace
+
 bool LockFile::try_take(Os& os, const std::string& path, std::vector<LockFile>& held) {
   for (;;) {
     File file = File::open_write(os, path);
     if (!file.try_lock()) return false;
-    const struct stat ours = file.status();
-    struct stat named {};
-    if (os.stat(path.c_str(), &named) == 0 && named.st_ino == ours.st_ino && named.st_dev == ours.st_dev) {
+    if (leads_to(os, path, file.status())) {
       held.push_back(LockFile(os, std::move(file)));
       return true;
     }
@@ -191,12 +199,9 @@ bool LockFile::try_take(Os& os, const std::string& path, std::vector<LockFile>& 
 }
 
 LockFile::~LockFile() {
-  if (file_.fd() < 0) return;
   // Where the folder was renamed meanwhile, a file of that name is somebody else's.
-  struct stat ours {
-  }, named{};
-  if (os_->fstat(file_.fd(), &ours) == 0 && os_->stat(file_.path().c_str(), &named) == 0 &&
-      named.st_ino == ours.st_ino && named.st_dev == ours.st_dev)
+  struct stat ours {};
+  if (file_.fd() >= 0 && os_->fstat(file_.fd(), &ours) == 0 && leads_to(*os_, file_.path(), ours))
     os_->unlink(file_.path().c_str());
 }
 

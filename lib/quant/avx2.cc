@@ -294,23 +294,25 @@ OP V quads_by_t(V twos) {
   return shuffle(twos, every_lane(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)));
 }
 
-// Two rows of packed nibbles, `upper` and the one 8 rows below it, to the 64 bytes they fill in their tile's
-// nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then of the lower.
-OP void place_rows(V upper, V lower, V quads[2]) {
-  const V twos = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
-  const V u = quads_by_t(_mm256_permutevar8x32_epi32(upper, twos)),
-          l = quads_by_t(_mm256_permutevar8x32_epi32(lower, twos));
+// Two rows, whose quads `by_twos` puts into that order, to the 16 bytes of each t: quads 0 .. 3 of the upper,
+// then of the lower.
+OP void place_twos(V upper, V lower, V by_twos, V quads[2]) {
+  const V u = quads_by_t(_mm256_permutevar8x32_epi32(upper, by_twos)),
+          l = quads_by_t(_mm256_permutevar8x32_epi32(lower, by_twos));
   quads[0] = low64(u, l);
   quads[1] = high64(u, l);
 }
 
+// Two rows of packed nibbles, `upper` and the one 8 rows below it, to the 64 bytes they fill in their tile's
+// nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then of the lower.
+OP void place_rows(V upper, V lower, V quads[2]) {
+  place_twos(upper, lower, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7), quads);
+}
+
 // The same of rows whose packed nibbles are still in words, 32 columns in each register.
 OP void place_words(const V upper[2], const V lower[2], V quads[2]) {
-  const V twos = _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7);
-  const V u = quads_by_t(_mm256_permutevar8x32_epi32(_mm256_packus_epi16(upper[0], upper[1]), twos)),
-          l = quads_by_t(_mm256_permutevar8x32_epi32(_mm256_packus_epi16(lower[0], lower[1]), twos));
-  quads[0] = low64(u, l);
-  quads[1] = high64(u, l);
+  place_twos(_mm256_packus_epi16(upper[0], upper[1]), _mm256_packus_epi16(lower[0], lower[1]),
+             _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7), quads);
 }
 
 // Adds to each 64-bit element how many of the other's bits are set.
