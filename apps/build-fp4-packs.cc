@@ -78,8 +78,8 @@ int main(int argc, char** argv) {
   GeometryFlags geometry;
   std::string tiers = "base,delta,fp4", reflink = "auto";
   CLI::Option* const checkpoint =
-      app.add_option("CHECKPOINT", flags.checkpoint, "Folder with config.json and safetensors shards");
-  app.add_option("-o,--out", flags.out, "Folder of the packs")->required();
+      app.add_option("CHECKPOINT", flags.checkpoint, "Directory with config.json and safetensors shards");
+  app.add_option("-o,--out", flags.out, "Directory of the packs")->required();
   app.add_option("--tiers", tiers, "Packs to write: base, delta, fp4, fp4q")->capture_default_str();
   CLI::Option* const from = app.add_option("--from-planescache", cache.cache_root,
                                            "Assemble the packs from this planes cache instead")

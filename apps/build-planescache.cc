@@ -9,14 +9,14 @@ int main(int argc, char** argv) {
   CommonFlags common;
   BuildFlags flags;
   std::string fp4 = "nibble", store, tiers = "base,delta,fp4";
-  app.add_option("CHECKPOINT", flags.checkpoint, "Folder with config.json and safetensors shards")
+  app.add_option("CHECKPOINT", flags.checkpoint, "Directory with config.json and safetensors shards")
       ->required();
-  app.add_option("-o,--out", flags.out, "Root folder of the planes cache")->required();
+  app.add_option("-o,--out", flags.out, "Root directory of the planes cache")->required();
   app.add_option("--fp4", fp4, "FP4 planes in the cache: none, nibble, quintal (split mode)")
       ->check(CLI::IsMember({"none", "nibble", "quintal"}))
       ->capture_default_str();
   CLI::Option* const with_packs =
-      app.add_option("--store", store, "Also write packs into this folder, in the same pass");
+      app.add_option("--store", store, "Also write packs into this directory, in the same pass");
   app.add_option("--tiers", tiers, "Packs to write: base, delta, fp4, fp4q")
       ->needs(with_packs)
       ->capture_default_str();

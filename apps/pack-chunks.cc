@@ -1,5 +1,5 @@
 // Big trees in parts of a bearable size, provably whole.
-#include "chunks/commands.h"
+#include "pack_chunks/commands.h"
 
 int main(int argc, char** argv) {
   using namespace planesmith;

@@ -1,6 +1,6 @@
 // Expert weights in fewer values: variants to compare, the proof that repacking changes nothing else, and how
 // well a model bears the 2-bit codebook.
-#include "repack/commands.h"
+#include "repack_experts/commands.h"
 
 int main(int argc, char** argv) {
   using namespace planesmith;

@@ -1,5 +1,5 @@
 // Identity of checkpoints, and whether caches and packs are what they claim to be.
-#include "verify/commands.h"
+#include "verify_ckpt_id/commands.h"
 
 int main(int argc, char** argv) {
   using namespace planesmith;

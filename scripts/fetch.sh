@@ -3,8 +3,8 @@
 # pack-chunks where it is on the PATH, else with zstd and tar. Run it again after an interruption: it goes on.
 #   fetch.sh REPO NAME [options]
 #     --revision REV   branch, tag or commit (main)
-#     --out DIR        folder to unpack into (.)
-#     --parts DIR      folder that the parts are kept in (OUT/NAME.parts)
+#     --out DIR        directory to unpack into (.)
+#     --parts DIR      directory that the parts are kept in (OUT/NAME.parts)
 #     -j N             downloads at a time (4)
 #     --stream         unpack while downloading: no part is ever stored
 #     --delete         remove each part once its content is durable (needs pack-chunks)
@@ -49,7 +49,7 @@ done < <(LC_ALL=C sort -k3 <<<"$listing")
 [ ${#paths[@]} -gt 0 ] || die "$repo at $revision has no parts named $name.tar.zst.part.NNN"
 [ -n "$manifest" ] || die "$repo at $revision has no $name.manifest.json yet: the upload is not complete"
 
-# fetch PATH SIZE DIGEST: into the parts' folder, under its name only when it is right
+# fetch PATH SIZE DIGEST: into the parts' directory, under its name only when it is right
 fetch() {
   local path=$1 size=$2 digest=$3 file=$parts/$1 there before stuck=0 wrong=0 status code
   [ -f "$file" ] && [ "$(stat -c %s "$file")" = "$size" ] && return 0

@@ -28,12 +28,12 @@ while [ $# -gt 0 ]; do
     --publish) publish=$(value_of "$@"); shift ;;
     -n | --dry-run) dry_run=true ;;
     -h | --help) usage; exit ;;
-    -*) wrong "$1 is no option" ;;
+    -*) wrong "$1 is not an option" ;;
     *) places+=("$1") ;;
   esac
   shift
 done
-[ ${#places[@]} = 2 ] || wrong "give a checkpoint and an output folder"
+[ ${#places[@]} = 2 ] || wrong "give a checkpoint and an output directory"
 checkpoint=${places[0]} out=${places[1]}
 need build-planescache verify-ckpt-id
 [ -z "$publish" ] || need pack-chunks

@@ -64,7 +64,7 @@ inline chunks::PackResult pack(const chunks::PackOptions& options, const Context
   return chunks::pack(chunks::plan_pack(options, context), options, context);
 }
 
-// Every regular file of a folder with its content.
+// Every regular file of a directory with its content.
 inline std::map<std::string, std::string> contents(const std::string& dir) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(dir))

@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "scratch.h"
-#include "verify/probe.h"
+#include "store/probe.h"
 
 namespace rekey_store {
 
@@ -47,23 +47,23 @@ inline void make(const std::string& dir, const std::string& ckpt_id) {
   std::filesystem::create_directories(dir + "/store");
   for (std::uint64_t rank = 0; rank < kWorld; ++rank) {
     const format::CacheMeta meta{ckpt_id, kWorld, rank, format::ZeroMode::automatic, false};
-    const std::string folder = dir + "/cache/" + format::cache_folder(meta), r = std::to_string(rank);
-    std::filesystem::create_directories(folder);
+    const std::string directory = dir + "/cache/" + format::cache_directory(meta), r = std::to_string(rank);
+    std::filesystem::create_directories(directory);
     Manifest cache = manifest(ManifestKind::planescache, ckpt_id, rank, {1, 2});
     cache.facts->fp4 = format::Fp4Tier::none;
     for (const std::uint64_t layer : cache.facts->layers)
       for (const format::Part& part : format::cache_parts(format::Fp4Tier::none)) {
         const std::string name = format::part_file(layer, part.name);
         const std::uint64_t bytes = kGeometry.experts * format::section_bytes(part.section, shape);
-        put_file(folder + "/" + name, contents(r + name, bytes));
+        put_file(directory + "/" + name, contents(r + name, bytes));
         cache.files.push_back({});
         cache.files.back().path = name;
         cache.files.back().size = bytes;
       }
     std::sort(cache.files.begin(), cache.files.end(),
               [](const auto& a, const auto& b) { return a.path < b.path; });
-    put_file(folder + "/manifest.json", to_json(cache));
-    put_file(folder + "/meta.json", format::meta_json(meta));
+    put_file(directory + "/manifest.json", to_json(cache));
+    put_file(directory + "/meta.json", format::meta_json(meta));
     for (const format::Tier tier : kTiers) {
       const format::PackSpec spec = format::pack_spec(tier, kGeometry, shape, ckpt_id, meta.zero_mode);
       const std::string name = format::pack_stem(spec, rank, kWorld), stem = dir + "/store/" + name;
@@ -85,7 +85,7 @@ inline std::map<std::string, std::string> tree(const std::string& dir) {
   std::map<std::string, std::string> out;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(dir)) {
     const std::string name = entry.path().string().substr(dir.size() + 1);
-    out[name] = entry.is_directory() ? "folder" : file_contents(entry.path());
+    out[name] = entry.is_directory() ? "directory" : file_contents(entry.path());
   }
   return out;
 }

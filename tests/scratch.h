@@ -1,4 +1,4 @@
-// A folder for one test, and short words for the files in it.
+// A directory for one test, and short words for the files in it.
 #pragma once
 
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "scratch.h"
-#include "verify/probe.h"
+#include "store/probe.h"
 
 using namespace planesmith;
 inline const std::string kGolden = SOURCE_DIR "/tests/golden/";
@@ -24,7 +24,7 @@ class Served {
     root = dir_ / "served/planescache";
     store = dir_ / "served/store";
     for (const auto& key : std::filesystem::directory_iterator(root + "/v2"))
-      folder = key.path() / "tp1-rank0";
+      directory = key.path() / "tp1-rank0";
     for (const auto& file : std::filesystem::directory_iterator(store)) {
       const std::string path = file.path();
       if (path.ends_with(".pack"))
@@ -40,7 +40,7 @@ class Served {
 
   std::string checkpoint() const { return kGolden + model_ + "/checkpoint"; }
 
-  std::string root, store, folder;
+  std::string root, store, directory;
   std::map<std::string, std::string> stem;  // of each tier's pack: path without suffix
 
  private:

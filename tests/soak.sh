@@ -7,7 +7,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 PATH=${BIN:-$root/build/release/bin}:$PATH
-work=${1:?folder to work in} size=${2:-20} RANDOM=${3:-1} fp4=${FP4:-nibble} tiers=${TIERS:-base,delta,fp4}
+work=${1:?directory to work in} size=${2:-20} RANDOM=${3:-1} fp4=${FP4:-nibble} tiers=${TIERS:-base,delta,fp4}
 mkdir -p "$work"; cd "$work"
 [ -z "$(ls -A)" ] || { echo "$work: is not empty"; exit 1; }
 export XDG_CACHE_HOME=$PWD/state

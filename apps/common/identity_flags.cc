@@ -9,7 +9,7 @@ void add_identity_flags(CLI::App& app, IdentityOptions& options) {
                      "which every byte of the checkpoint is hashed once)");
   CLI::Option* const served = app.add_option("--served-path", options.served_path,
                                              "Use the id that the engine computes itself when it is started "
-                                             "with this path for this very folder")
+                                             "with this path for this very directory")
                                   ->excludes(pin);
   app.add_option("--revision", options.revision,
                  "Commit or revision that the engine is started with (default: none)")

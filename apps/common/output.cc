@@ -35,7 +35,7 @@ void write_output(const Context& context, const std::string& path, std::string_v
   std::string real = path;
   if (exists(os, path)) {
     const mode_t mode = status(os, path).st_mode;
-    if (S_ISDIR(mode)) throw Error(path, "is a folder; give the name of a file");
+    if (S_ISDIR(mode)) throw Error(path, "is a directory; give the name of a file");
     if (!S_ISREG(mode)) return write_through(os, path, text);
     real = real_path(path);
   }

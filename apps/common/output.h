@@ -8,7 +8,7 @@
 
 namespace planesmith {
 
-// Writes the whole file or, where that fails, leaves what was there. What is no regular file (/dev/null, a
+// Writes the whole file or, where that fails, leaves what was there. What is not a regular file (/dev/null, a
 // pipe) is written to, a link is followed. Runs that write the same file take turns.
 void write_output(const Context& context, const std::string& path, std::string_view text);
 

@@ -50,8 +50,8 @@ void complain(const std::string& program, const std::string& what) {
   message(program + ": " + what + "\n");
 }
 
-// An empty value is an unset variable of a script; taken as a path it would be the current folder. A revision
-// may be empty.
+// An empty value is an unset variable of a script; taken as a path it would be the current directory. A
+// revision may be empty.
 void refuse_empty_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options())
     if (option->get_name() != "--revision")
@@ -67,7 +67,7 @@ std::string unknown_argument(const CLI::App& app, const std::string& argument) {
   for (const CLI::App* command : app.get_subcommands({}))
     commands += (commands.empty() ? "" : ", ") + command->get_name();
   if (!commands.empty() && app.get_subcommands().empty() && !argument.starts_with('-'))
-    return fmt::format("'{}' is no subcommand; there are: {}", printable(argument), commands);
+    return fmt::format("'{}' is not a subcommand; there are: {}", printable(argument), commands);
   return fmt::format("'{}' is no {} of this program; see --help", printable(argument),
                      argument.starts_with('-') ? "flag" : "argument");
 }

@@ -39,7 +39,7 @@ struct AuditReport {
 };
 
 // Reads headers, configuration and scales, a sample of weights, and with `against` every tensor that is not a
-// routed expert's weight. Damage is a finding; only a folder that cannot be read at all is an Error.
+// routed expert's weight. Damage is a finding; only a directory that cannot be read at all is an Error.
 AuditReport audit(const Context& context, const AuditRequest& request);
 
 std::string to_text(const AuditReport& report);

@@ -250,7 +250,7 @@ std::optional<Experts> check_experts(const Context& context, const Inventory& in
                                      Findings& findings) {
   check_names(inventory, findings);
   try {
-    const Checkpoint checkpoint = Checkpoint::open(context, inventory.folder);
+    const Checkpoint checkpoint = Checkpoint::open(context, inventory.directory);
     const Model model = find_experts(checkpoint);
     findings.push_back({"experts.complete", Severity::note,
                         fmt::format("{} experts, {} sparse layers x {} experts x {} weights, H={} I={}",

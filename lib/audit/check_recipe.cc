@@ -22,7 +22,7 @@ void check_ignored(const std::vector<Pattern>& ignore, const std::vector<std::st
         {"recipe.ignore-unmatched", Severity::warning,
          fmt::format("{} of {} entries that exclude modules match no tensor, the first is '{}'",
                      unmatched.count, ignore.size(), unmatched.first),
-         "a misspelt entry protects nothing; or what it protected is lost", "mend or drop the entry"});
+         "a misspelt entry protects nothing; or what it protected is lost", "fix or drop the entry"});
 }
 
 void check_quantized_by_mistake(const Inventory& inventory, Findings& findings) {
@@ -92,7 +92,7 @@ void check_groups(const Inventory& inventory, const std::vector<Pattern>& ignore
     findings.push_back({"recipe.group-unmatched", Severity::warning,
                         fmt::format("{} targets of config_groups match nothing, the first is '{}'",
                                     unmatched.count, unmatched.first),
-                        "what it was meant to quantize was not", "mend the targets"});
+                        "what it was meant to quantize was not", "fix the targets"});
   if (overlapping)
     findings.push_back({"recipe.group-overlap", Severity::warning,
                         fmt::format("{} modules belong to several groups, the first is '{}'",

@@ -28,7 +28,7 @@ bool is_of_tokenizer(std::string_view file) {
          std::find(std::begin(kOthers), std::end(kOthers), file) != std::end(kOthers);
 }
 
-// What the tensor is to a routed expert; none: it is no expert's.
+// What the tensor is to a routed expert; none: it is not an expert's.
 std::optional<Role> role_of(const Inventory& inventory, const Tensor& tensor) {
   const TensorName name = parse_tensor_name(tensor.name, inventory.layers(), tensor.shape.size());
   if (name.kind != TensorName::Kind::expert) return {};

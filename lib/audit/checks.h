@@ -25,7 +25,7 @@ std::optional<Experts> check_experts(const Context& context, const Inventory& in
 void check_recipe(const Inventory& inventory, Findings& findings);
 // Drafter layers: lost, not ignored by the recipe, or what only looks like one.
 void check_drafters(const Inventory& inventory, Findings& findings);
-// Tokenizer and processor files. source: folder of the checkpoint this one was made from; empty: none.
+// Tokenizer and processor files. source: directory of the checkpoint this one was made from; empty: none.
 void check_files(const Context& context, const Inventory& inventory, const std::string& source,
                  Findings& findings);
 // Drafters, every tensor that is not a routed expert's, and the experts' scales where they have the same

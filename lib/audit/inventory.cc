@@ -15,8 +15,8 @@ namespace planesmith {
 namespace {
 
 // The part of modelopt's own file that says what was quantized and what was left out.
-Json read_modelopt(const Context& context, const std::string& folder, std::vector<Finding>& findings) {
-  const std::string path = join(folder, "hf_quant_config.json");
+Json read_modelopt(const Context& context, const std::string& directory, std::vector<Finding>& findings) {
+  const std::string path = join(directory, "hf_quant_config.json");
   try {
     if (exists(context.os, path))
       if (const Json file = read_json(context.os, path);
@@ -30,8 +30,8 @@ Json read_modelopt(const Context& context, const std::string& folder, std::vecto
   return Json::object();
 }
 
-Json read_config(const Context& context, const std::string& folder, std::vector<Finding>& findings) {
-  const std::string path = join(folder, "config.json");
+Json read_config(const Context& context, const std::string& directory, std::vector<Finding>& findings) {
+  const std::string path = join(directory, "config.json");
   try {
     if (exists(context.os, path)) return read_json(context.os, path);
     findings.push_back({"config.missing", Severity::error, "config.json is missing",
@@ -100,7 +100,7 @@ void take_shard(const Context& context, const std::string& name, Inventory& out,
   try {
     if (!exists(context.os, path)) {
       findings.push_back({"shards.missing", Severity::error,
-                          fmt::format("'{}' is in the index and not in the folder", name),
+                          fmt::format("'{}' is in the index and not in the directory", name),
                           "its tensors cannot be loaded", "download the shard"});
       return;
     }
@@ -133,14 +133,15 @@ std::uint64_t Inventory::layers() const {
   return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
 }
 
-Inventory take_inventory(const Context& context, const std::string& folder, std::vector<Finding>& findings) {
+Inventory take_inventory(const Context& context, const std::string& directory,
+                         std::vector<Finding>& findings) {
   Inventory out;
-  out.folder = folder;
-  out.config = read_config(context, folder, findings);
+  out.directory = directory;
+  out.config = read_config(context, directory, findings);
   if (!out.config.is_object()) out.config = Json::object();
   out.quantization = config_value(out.config, "quantization_config");
   if (!out.quantization.is_object()) out.quantization = Json::object();
-  out.modelopt = read_modelopt(context, folder, findings);
+  out.modelopt = read_modelopt(context, directory, findings);
 
   std::set<std::string> names;
   std::optional<CheckpointIndex> index;
@@ -154,15 +155,16 @@ Inventory take_inventory(const Context& context, const std::string& folder, std:
                           "copy the index from the model's repository"});
     }
   }
-  for (const std::string& name : list_dir(context.os, folder))
+  for (const std::string& name : list_dir(context.os, directory))
     if (name.ends_with(".safetensors") && names.insert(name).second && index)
       findings.push_back(
           {"index.extra-shard", Severity::warning, fmt::format("'{}' is not in the index", name),
-           "loaders that take every shard in the folder see other tensors than those that go by the index",
+           "loaders that take every shard in the directory see other tensors than those that go by the index",
            "remove the file, or write the index again"});
   if (names.empty())
-    findings.push_back({"shards.none", Severity::error, "the folder has no safetensors shards",
-                        "there is nothing to convert", "give the folder that the shards were downloaded to"});
+    findings.push_back({"shards.none", Severity::error, "the directory has no safetensors shards",
+                        "there is nothing to convert",
+                        "give the directory that the shards were downloaded to"});
 
   Several twice;
   for (const std::string& name : names) {

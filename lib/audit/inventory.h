@@ -21,14 +21,14 @@ struct Several {
 };
 
 struct Inventory {
-  std::string folder;
+  std::string directory;
   Json config;        // an empty object where it is missing or unreadable
   Json quantization;  // quantization_config, wherever it is nested; or empty
   Json modelopt;      // "quantization" of hf_quant_config.json, where modelopt left one; or empty
   std::vector<std::string> shards;  // those that could be read; Tensor::shard counts them
   std::map<std::string, Tensor, std::less<>> tensors;
 
-  std::string path(const std::string& name) const { return folder + "/" + name; }
+  std::string path(const std::string& name) const { return directory + "/" + name; }
   const Tensor* find(std::string_view name) const {
     const auto it = tensors.find(name);
     return it == tensors.end() ? nullptr : &it->second;
@@ -38,7 +38,8 @@ struct Inventory {
 };
 
 // Findings about index and shards are added on the way.
-Inventory take_inventory(const Context& context, const std::string& folder, std::vector<Finding>& findings);
+Inventory take_inventory(const Context& context, const std::string& directory,
+                         std::vector<Finding>& findings);
 
 // Holds its weights as 8-bit floats or as integers, which a quantizer packed.
 bool quantized(const Tensor& tensor);

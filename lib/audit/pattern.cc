@@ -52,9 +52,10 @@ std::vector<Pattern> patterns(const Json& list, Findings& findings) {
     if (pattern.sound()) {
       out.push_back(std::move(pattern));
     } else {
-      findings.push_back(
-          {"recipe.bad-pattern", Severity::warning, fmt::format("'{}' is no usable pattern", pattern.text()),
-           "what it was meant to match is treated as if it were not listed", "mend the pattern"});
+      findings.push_back({"recipe.bad-pattern", Severity::warning,
+                          fmt::format("'{}' is not an usable pattern", pattern.text()),
+                          "what it was meant to match is treated as if it were not listed",
+                          "fix the pattern"});
     }
   }
   return out;

@@ -44,7 +44,7 @@ File File::open_read(Os& os, const std::string& path) {
   // O_NONBLOCK: a FIFO in a shard's place must be an error, not a wait.
   File file(os, path, O_RDONLY | O_NONBLOCK);
   const mode_t mode = file.status().st_mode;
-  if (S_ISDIR(mode)) throw Error(path, "is a folder; a regular file was expected");
+  if (S_ISDIR(mode)) throw Error(path, "is a directory; a regular file was expected");
   if (!S_ISREG(mode)) throw Error(path, "is not a regular file");
   return file;
 }
@@ -194,12 +194,12 @@ bool LockFile::try_take(Os& os, const std::string& path, std::vector<LockFile>& 
       return true;
     }
     // The previous holder removed the file between our open and our lock: what we hold is no longer in the
-    // folder.
+    // directory.
   }
 }
 
 LockFile::~LockFile() {
-  // Where the folder was renamed meanwhile, a file of that name is somebody else's.
+  // Where the directory was renamed meanwhile, a file of that name is somebody else's.
   struct stat ours {};
   if (file_.fd() >= 0 && os_->fstat(file_.fd(), &ours) == 0 && leads_to(*os_, file_.path(), ours))
     os_->unlink(file_.path().c_str());
@@ -222,21 +222,22 @@ void make_dirs(Os& os, const std::string& path) {
   if (path.empty() || path == "/" || path == ".") return;
   struct stat st {};
   if (os.stat(path.c_str(), &st) == 0) {
-    if (!S_ISDIR(st.st_mode)) throw Error(path, "exists and is not a folder");
+    if (!S_ISDIR(st.st_mode)) throw Error(path, "exists and is not a directory");
     return;
   }
   make_dirs(os, parent_of(path));
-  if (os.mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) fail_errno(path, "cannot make the folder", errno);
+  if (os.mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
+    fail_errno(path, "cannot make the directory", errno);
   sync_dir(os, parent_of(path));
 }
 
 void sync_dir(Os& os, const std::string& path) {
   const int fd = retried([&] { return os.open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); });
-  if (fd < 0) fail_errno(path, "cannot open the folder", errno);
+  if (fd < 0) fail_errno(path, "cannot open the directory", errno);
   const int result = retried([&] { return os.fsync(fd); });
   const int error = errno;
   os.close(fd);
-  if (result != 0) fail_errno(path, "cannot sync the folder", error);
+  if (result != 0) fail_errno(path, "cannot sync the directory", error);
 }
 
 void rename_file(Os& os, const std::string& from, const std::string& to) {
@@ -256,12 +257,12 @@ void remove_file(Os& os, const std::string& path) {
 bool remove_dir_if_empty(Os& os, const std::string& path) {
   if (os.rmdir(path.c_str()) == 0) return true;
   if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOENT) return false;
-  fail_errno(path, "cannot remove the folder", errno);
+  fail_errno(path, "cannot remove the directory", errno);
 }
 
 std::vector<std::string> list_dir(Os& os, const std::string& path) {
   DIR* dir = os.opendir(path.c_str());
-  if (dir == nullptr) fail_errno(path, "cannot read the folder", errno);
+  if (dir == nullptr) fail_errno(path, "cannot read the directory", errno);
   std::vector<std::string> names;
   errno = 0;
   while (const dirent* entry = os.readdir(dir)) {
@@ -271,7 +272,7 @@ std::vector<std::string> list_dir(Os& os, const std::string& path) {
   }
   const int error = errno;
   os.closedir(dir);
-  if (error != 0) fail_errno(path, "cannot read the folder", error);
+  if (error != 0) fail_errno(path, "cannot read the directory", error);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -62,8 +62,8 @@ class File {
 };
 
 // An exclusive flock on a lock file of our own (not the engine's .lock files, which stay). The holder removes
-// the file before letting go, so nothing is left behind; whoever waits re-opens by name until the locked file
-// is the one in the folder. Empty where another process holds it.
+// the file before letting go, so nothing is left behind; the one that waits re-opens by name until the locked
+// file is the one in the directory. Empty where another process holds it.
 class LockFile {
  public:
   static bool try_take(Os& os, const std::string& path, std::vector<LockFile>& held);
@@ -91,7 +91,7 @@ std::uint64_t free_space(Os& os, const std::string& path);  // bytes an ordinary
 std::string real_path(const std::string& path);             // all links resolved; the path must exist
 std::string read_text(Os& os, const std::string& path, std::uint64_t max_bytes);
 
-// Replaces path by text in one step: written to path + ".tmp", synced, renamed, folder synced. The caller
+// Replaces path by text in one step: written to path + ".tmp", synced, renamed, directory synced. The caller
 // sees to it that only one process does this to one path at a time; a left-over .tmp is overwritten.
 void write_atomically(Os& os, const std::string& path, std::string_view text);
 

@@ -67,7 +67,7 @@ class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
     return tell([&] { visitor_.other("null"); });
   }
   bool boolean(bool) override {
-    return tell([&] { visitor_.other("a truth value"); });
+    return tell([&] { visitor_.other("a boolean"); });
   }
   bool number_integer(number_integer_t) override {
     return tell([&] { visitor_.other("a negative number"); });

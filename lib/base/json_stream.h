@@ -19,7 +19,7 @@ class JsonVisitor {
   virtual void key(std::string& name) = 0;        // may be moved from
   virtual void text(std::string& value) = 0;      // a string; may be moved from
   virtual void number(std::uint64_t value) = 0;   // a whole number from 0 to 2^64-1
-  virtual void other(std::string_view kind) = 0;  // "null", "a truth value", "a negative number", ...
+  virtual void other(std::string_view kind) = 0;  // "null", "a boolean", "a negative number", ...
 
  protected:
   std::size_t depth() const { return depth_; }          // containers open

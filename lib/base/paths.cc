@@ -16,9 +16,9 @@ std::string resolved(Os& os, const std::string& path) {
   return join(resolved(os, parent_of(path)), name);
 }
 
-bool is_inside(std::string_view path, std::string_view folder) {
-  return path.starts_with(folder) &&
-         (path.size() == folder.size() || folder == "/" || path[folder.size()] == '/');
+bool is_inside(std::string_view path, std::string_view directory) {
+  return path.starts_with(directory) &&
+         (path.size() == directory.size() || directory == "/" || path[directory.size()] == '/');
 }
 
 }  // namespace planesmith

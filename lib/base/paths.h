@@ -8,13 +8,13 @@
 
 namespace planesmith {
 
-// The path itself where it is there, else the nearest folder above it that is.
+// The path itself where it is there, else the nearest directory above it that is.
 std::string nearest_existing(Os& os, std::string path);
 
 // The path without links and dots, also where its last components do not exist yet.
 std::string resolved(Os& os, const std::string& path);
 
-// Whether a path is the folder or lies in it, both resolved (or written alike).
-bool is_inside(std::string_view path, std::string_view folder);
+// Whether a path is the directory or lies in it, both resolved (or written alike).
+bool is_inside(std::string_view path, std::string_view directory);
 
 }  // namespace planesmith

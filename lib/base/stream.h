@@ -11,7 +11,8 @@
 
 namespace planesmith {
 
-// A piece stays in the second-level cache, so that whoever gets it does not wait for memory a second time.
+// A piece stays in the second-level cache, so that the one that gets it does not wait for memory a second
+// time.
 inline constexpr std::uint64_t kPiece = 512 * kKiB;
 // Room for one stream: stream_ahead() needs several pieces in flight.
 inline constexpr std::uint64_t kStreamBuffer = 4 * kPiece;

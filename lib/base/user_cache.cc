@@ -11,13 +11,13 @@ namespace planesmith {
 namespace {
 
 std::string file_for(std::string_view group, std::string_view key) {
-  const std::string folder = user_cache_folder();
-  return folder.empty() ? "" : fmt::format("{}/{}/{}.json", folder, group, sha256_hex(key));
+  const std::string directory = user_cache_directory();
+  return directory.empty() ? "" : fmt::format("{}/{}/{}.json", directory, group, sha256_hex(key));
 }
 
 }  // namespace
 
-std::string user_cache_folder() {
+std::string user_cache_directory() {
   // A relative XDG_CACHE_HOME is to be ignored, says the base directory specification.
   if (const char* xdg = getenv("XDG_CACHE_HOME"); xdg != nullptr && xdg[0] == '/')
     return join(xdg, "planesmith");

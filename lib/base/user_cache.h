@@ -10,9 +10,9 @@
 namespace planesmith {
 
 // $XDG_CACHE_HOME/planesmith, else ~/.cache/planesmith; empty where the environment names neither.
-std::string user_cache_folder();
+std::string user_cache_directory();
 
-// A small JSON document in that folder, found again by `group` and any text as `key`. Nothing here ever
+// A small JSON document in that directory, found again by `group` and any text as `key`. Nothing here ever
 // fails: what cannot be read is null, what cannot be written is forgotten.
 Json recall(Os& os, std::string_view group, std::string_view key);
 void remember(Os& os, std::string_view group, std::string_view key, const Json& value);

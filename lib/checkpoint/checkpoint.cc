@@ -14,24 +14,24 @@ namespace {
 constexpr std::string_view kShardSuffix = ".safetensors";
 constexpr std::uint64_t kMaxConfigBytes = 16 * kMiB;  // real ones have some KiB
 
-// What a folder without an index consists of. Names with a leading dot are not the checkpoint's (editors,
+// What a directory without an index consists of. Names with a leading dot are not the checkpoint's (editors,
 // archives).
-std::vector<std::string> safetensors_in(Os& os, const std::string& folder) {
+std::vector<std::string> safetensors_in(Os& os, const std::string& directory) {
   std::vector<std::string> names;
-  for (std::string& name : list_dir(os, folder))
+  for (std::string& name : list_dir(os, directory))
     if (name.ends_with(kShardSuffix) && name.front() != '.') names.push_back(std::move(name));
   if (names.empty())
-    throw Error(folder, fmt::format("has neither {} nor a *{} file", kIndexName, kShardSuffix));
+    throw Error(directory, fmt::format("has neither {} nor a *{} file", kIndexName, kShardSuffix));
   return names;
 }
 
-Json read_config(Os& os, const std::string& folder) {
-  if (!exists(os, folder)) throw Error(folder, "there is no such folder");
-  if (!S_ISDIR(status(os, folder).st_mode))
-    throw Error(folder, "is not a folder; give the folder that holds the checkpoint");
-  const std::string path = join(folder, kConfigName);
+Json read_config(Os& os, const std::string& directory) {
+  if (!exists(os, directory)) throw Error(directory, "there is no such directory");
+  if (!S_ISDIR(status(os, directory).st_mode))
+    throw Error(directory, "is not a directory; give the directory that holds the checkpoint");
+  const std::string path = join(directory, kConfigName);
   if (!exists(os, path))
-    throw Error(path, "is missing; give a checkpoint folder as downloaded, config.json included");
+    throw Error(path, "is missing; give a checkpoint directory as downloaded, config.json included");
   Json config = read_json(os, path, kMaxConfigBytes);
   if (!config.is_object()) throw Error(path, "is not a JSON object");
   return config;
@@ -39,21 +39,21 @@ Json read_config(Os& os, const std::string& folder) {
 
 }  // namespace
 
-Checkpoint Checkpoint::open(const Context& context, const std::string& folder) {
+Checkpoint Checkpoint::open(const Context& context, const std::string& directory) {
   Checkpoint checkpoint;
-  checkpoint.folder_ = folder;
-  checkpoint.config_ = read_config(context.os, folder);
+  checkpoint.directory_ = directory;
+  checkpoint.config_ = read_config(context.os, directory);
 
   CheckpointIndex index;
-  const std::string index_path = join(folder, kIndexName);
+  const std::string index_path = join(directory, kIndexName);
   checkpoint.has_index_ = exists(context.os, index_path);
   if (checkpoint.has_index_)
     index = read_checkpoint_index(File::open_read(context.os, index_path));
   else
-    index.shards = safetensors_in(context.os, folder);
+    index.shards = safetensors_in(context.os, directory);
 
   std::vector<Shard>& shards = checkpoint.shards_;
-  for (const std::string& name : index.shards) shards.push_back({name, join(folder, name)});
+  for (const std::string& name : index.shards) shards.push_back({name, join(directory, name)});
 
   std::vector<std::vector<Tensor>> found(shards.size());
   std::vector<char> seen(

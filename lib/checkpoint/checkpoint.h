@@ -1,4 +1,4 @@
-// A checkpoint folder: config, index, shards and their tensors. Opening it reads headers only.
+// A checkpoint directory: config, index, shards and their tensors. Opening it reads headers only.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 namespace planesmith {
 
 struct Shard {
-  std::string name;  // as the index lists it, relative to the folder
-  std::string path;  // folder + name
+  std::string name;  // as the index lists it, relative to the directory
+  std::string path;  // directory + name
   std::uint64_t file_bytes = 0;
   std::uint64_t header_bytes = 0;
 };
@@ -24,13 +24,13 @@ class Checkpoint {
  public:
   // Reads config.json, the index and the shards' headers (in parallel). With an index only what it lists is
   // read, and every listed tensor must be in the shard the index names; without one, every *.safetensors of
-  // the folder, and no two of them may hold the same tensor. Errors name what is wrong and where.
-  static Checkpoint open(const Context& context, const std::string& folder);
+  // the directory, and no two of them may hold the same tensor. Errors name what is wrong and where.
+  static Checkpoint open(const Context& context, const std::string& directory);
 
   Checkpoint(Checkpoint&&) = default;  // the look-up by name points into the tensors: moved, never copied
   Checkpoint& operator=(Checkpoint&&) = default;
 
-  const std::string& folder() const { return folder_; }
+  const std::string& directory() const { return directory_; }
   const Json& config() const { return config_; }  // the whole of config.json
   bool has_index() const { return has_index_; }
   const std::vector<Shard>& shards() const { return shards_; }     // sorted by name
@@ -40,7 +40,7 @@ class Checkpoint {
 
  private:
   Checkpoint() = default;
-  std::string folder_;
+  std::string directory_;
   Json config_;
   bool has_index_ = false;
   std::vector<Shard> shards_;

@@ -40,7 +40,7 @@ std::string hash_shard(const Context& context, const std::string& path, Bytes bu
   stream_ahead(context, file, 0, static_cast<std::uint64_t>(before.st_size), buffer,
                [&](ConstBytes piece) { sha.update(piece); });
   if (!same_times(before, file.status()))
-    throw Error(path, "changed while it was read; let whoever writes it finish, then run this again");
+    throw Error(path, "changed while it was read; let the one that writes it finish, then run this again");
   std::string digest = hex(sha.finish());
   remember_digest(context.os, path, before, digest);
   return digest;
@@ -48,9 +48,9 @@ std::string hash_shard(const Context& context, const std::string& path, Bytes bu
 
 }  // namespace
 
-ContentId content_id(const Context& context, const std::string& folder, bool recompute) {
-  const CheckpointStats stats = read_checkpoint_stats(context, folder);
-  if (stats.shards.empty()) throw Error(folder, "holds no shards; there is nothing to identify");
+ContentId content_id(const Context& context, const std::string& directory, bool recompute) {
+  const CheckpointStats stats = read_checkpoint_stats(context, directory);
+  if (stats.shards.empty()) throw Error(directory, "holds no shards; there is nothing to identify");
   ContentId result;
   const auto put = [&](const char* name, const std::optional<Sha256Digest>& digest) {
     if (digest) result.sha256[name] = hex(*digest);
@@ -63,7 +63,8 @@ ContentId content_id(const Context& context, const std::string& folder, bool rec
   for (const ShardStat& shard : stats.shards) {
     std::string digest;
     if (!recompute)
-      digest = known_digest(context.os, folder, shard.name, status(context.os, join(folder, shard.name)));
+      digest =
+          known_digest(context.os, directory, shard.name, status(context.os, join(directory, shard.name)));
     (digest.empty() ? result.bytes_hashed : result.bytes_known) += shard.size;
     if (digest.empty())
       unknown.push_back(&shard);
@@ -78,7 +79,7 @@ ContentId content_id(const Context& context, const std::string& folder, bool rec
     std::mutex mutex;
     context.progress.begin("hashing the checkpoint (SHA-256)", result.bytes_hashed);
     parallel_for(unknown.size(), buffers.workers(), [&](std::size_t i, int worker) {
-      const std::string digest = hash_shard(context, join(folder, unknown[i]->name), buffers.of(worker));
+      const std::string digest = hash_shard(context, join(directory, unknown[i]->name), buffers.of(worker));
       const std::lock_guard<std::mutex> lock(mutex);
       result.sha256[unknown[i]->name] = digest;
     });
@@ -87,12 +88,13 @@ ContentId content_id(const Context& context, const std::string& folder, bool rec
   try {
     result.id = sha256_hex(compact({{"scheme", "content-sha256-v1"}, {"files", result.sha256}}));
   } catch (const Error&) {
-    throw Error(folder, "a shard's name is not UTF-8, so the content id is not defined; rename it");
+    throw Error(directory, "a shard's name is not UTF-8, so the content id is not defined; rename it");
   }
   return result;
 }
 
-Identity resolve_identity(const Context& context, const IdentityOptions& options, const std::string& folder) {
+Identity resolve_identity(const Context& context, const IdentityOptions& options,
+                          const std::string& directory) {
   const auto refuse = [](const char* what) { throw Error(ErrorCode::usage, "", what); };
   if (options.pin && options.served_path) refuse("--ckpt-id and --served-path exclude each other");
   if (options.revision && !options.served_path) refuse("--revision goes with --served-path only");
@@ -105,11 +107,11 @@ Identity resolve_identity(const Context& context, const IdentityOptions& options
     const std::string revision = options.revision.value_or("");
     const std::string how = fmt::format("the engine's own for served path '{}'", *options.served_path);
     struct stat st {};
-    if (context.os.stat(folder.c_str(), &st) != 0 || !S_ISDIR(st.st_mode))
+    if (context.os.stat(directory.c_str(), &st) != 0 || !S_ISDIR(st.st_mode))
       return {engine_id_of_remote(*options.served_path, revision), how};
-    return {engine_id(*options.served_path, revision, read_checkpoint_stats(context, folder)), how};
+    return {engine_id(*options.served_path, revision, read_checkpoint_stats(context, directory)), how};
   }
-  const ContentId content = content_id(context, folder, options.recompute);
+  const ContentId content = content_id(context, directory, options.recompute);
   return {content.id, fmt::format("content id; {} hashed now, {} known before",
                                   short_size(content.bytes_hashed), short_size(content.bytes_known))};
 }

@@ -23,12 +23,12 @@ Sha256Digest digest_of(const Context& context, const std::string& path) {
   return sha.finish();
 }
 
-// Names of shards: what the indexes list, or, where there is none, the folder's weight files.
-std::set<std::string> shard_names(const Context& context, const std::string& folder, bool has_index) {
+// Names of shards: what the indexes list, or, where there is none, the directory's weight files.
+std::set<std::string> shard_names(const Context& context, const std::string& directory, bool has_index) {
   std::set<std::string> names;
   if (has_index) {
     for (const char* index : kIndexNames) {
-      const std::string path = join(folder, index);
+      const std::string path = join(directory, index);
       if (exists(context.os, path))
         names.merge([&] {
           const std::vector<std::string> listed =
@@ -38,9 +38,9 @@ std::set<std::string> shard_names(const Context& context, const std::string& fol
     }
     return names;
   }
-  for (const std::string& name : list_dir(context.os, folder)) {
+  for (const std::string& name : list_dir(context.os, directory)) {
     if (!name.ends_with(".safetensors") && !name.ends_with(".bin")) continue;
-    if (!S_ISDIR(status(context.os, join(folder, name)).st_mode)) names.insert(name);
+    if (!S_ISDIR(status(context.os, join(directory, name)).st_mode)) names.insert(name);
   }
   return names;
 }
@@ -116,12 +116,12 @@ bool is_commit(std::string_view text) {
 
 }  // namespace
 
-CheckpointStats read_checkpoint_stats(const Context& context, const std::string& folder) {
-  if (!S_ISDIR(status(context.os, folder).st_mode))
-    throw Error(folder, "is not a folder; a checkpoint's was expected");
+CheckpointStats read_checkpoint_stats(const Context& context, const std::string& directory) {
+  if (!S_ISDIR(status(context.os, directory).st_mode))
+    throw Error(directory, "is not a directory; a checkpoint's was expected");
   CheckpointStats stats;
   const auto digest_if_there = [&](const char* name) -> std::optional<Sha256Digest> {
-    const std::string path = join(folder, name);
+    const std::string path = join(directory, name);
     if (!exists(context.os, path)) return std::nullopt;
     return digest_of(context, path);
   };
@@ -129,8 +129,8 @@ CheckpointStats read_checkpoint_stats(const Context& context, const std::string&
   stats.safetensors_index = digest_if_there(kIndexNames[0]);
   stats.bin_index = digest_if_there(kIndexNames[1]);
   const bool has_index = stats.safetensors_index || stats.bin_index;
-  for (const std::string& name : shard_names(context, folder, has_index)) {
-    const std::string path = join(folder, name);
+  for (const std::string& name : shard_names(context, directory, has_index)) {
+    const std::string path = join(directory, name);
     if (!exists(context.os, path))
       throw Error(path, "is listed in the index and missing; fetch it, or the identity cannot be told");
     const struct stat st = status(context.os, path);
@@ -138,7 +138,7 @@ CheckpointStats read_checkpoint_stats(const Context& context, const std::string&
                             nanoseconds(st.st_ctim), name_of(real_path(path))});
   }
   if (stats.shards.empty() && !stats.config)
-    throw Error(folder, "holds no config.json, no index and no shards; is it a checkpoint's folder?");
+    throw Error(directory, "holds no config.json, no index and no shards; is it a checkpoint's directory?");
   return stats;
 }
 
@@ -166,11 +166,9 @@ std::string engine_id(std::string_view served_path, std::string_view revision, c
 
 std::string engine_id_of_remote(std::string_view served_path, std::string_view revision) {
   if (!is_commit(revision))
-    throw Error(
-        std::string(served_path),
-        fmt::format(
-            "is no local folder; for such a model --revision must be the commit, 40 hex digits, not '{}'",
-            revision));
+    throw Error(std::string(served_path), fmt::format("is not a local directory; for such a model --revision "
+                                                      "must be the commit, 40 hex digits, not '{}'",
+                                                      revision));
   Sha256 sha;
   add_head(sha, served_path, revision);
   return hex(sha.finish());

@@ -18,25 +18,25 @@ namespace planesmith {
 // --- the engine's own id ---
 
 struct ShardStat {
-  std::string name;        // as the index writes it, or the folder does
+  std::string name;        // as the index writes it, or the directory does
   std::uint64_t size = 0;  // size and times are those of a link's target
   std::int64_t mtime_ns = 0, ctime_ns = 0;
   std::string resolved_blob;  // last component of the real path
 };
 
-// What the engine looks at in a checkpoint folder.
+// What the engine looks at in a checkpoint directory.
 struct CheckpointStats {
   std::optional<Sha256Digest> config, safetensors_index, bin_index;  // of the files' bytes, where present
   std::vector<ShardStat> shards;                                     // in any order
 };
 
-// Errors: an index that is not one, a listed shard that is missing, a folder with nothing of a checkpoint in
-// it.
-CheckpointStats read_checkpoint_stats(const Context& context, const std::string& folder);
+// Errors: an index that is not one, a listed shard that is missing, a directory with nothing of a checkpoint
+// in it.
+CheckpointStats read_checkpoint_stats(const Context& context, const std::string& directory);
 
 // `served_path`: what the server is started with; `revision` may be empty.
 std::string engine_id(std::string_view served_path, std::string_view revision, const CheckpointStats& stats);
-// The same for a model that is no local folder. Error: the revision is not 40 hex digits.
+// The same for a model that is not a local directory. Error: the revision is not 40 hex digits.
 std::string engine_id_of_remote(std::string_view served_path, std::string_view revision);
 
 // --- the content id ---
@@ -50,7 +50,7 @@ struct ContentId {
 
 // Hashes every byte that is not known yet, shards in parallel. `recompute`: nothing is taken as known.
 // Errors: as read_checkpoint_stats; a file that changes meanwhile.
-ContentId content_id(const Context& context, const std::string& folder, bool recompute);
+ContentId content_id(const Context& context, const std::string& directory, bool recompute);
 
 // --- what a program is told ---
 
@@ -70,6 +70,7 @@ struct Identity {
 
 // Errors (usage): a pin that is empty or not UTF-8, a revision without a served path, pin and served path
 // together.
-Identity resolve_identity(const Context& context, const IdentityOptions& options, const std::string& folder);
+Identity resolve_identity(const Context& context, const IdentityOptions& options,
+                          const std::string& directory);
 
 }  // namespace planesmith

@@ -41,7 +41,7 @@ class IndexVisitor final : public JsonVisitor {
     if (depth() != 2 || !in_map_) return other("a string");
     if (!stays_inside(value))
       throw error(
-          fmt::format("shard name '{}' leaves the checkpoint's folder; only names inside it are accepted",
+          fmt::format("shard name '{}' leaves the checkpoint's directory; only names inside it are accepted",
                       value))
           .in_tensor(entries.back().tensor);
     entries.back().shard =

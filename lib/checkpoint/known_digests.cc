@@ -21,9 +21,9 @@ std::string from_blob_name(const std::string& path) {
   return is_sha256(blob) && name_of(parent_of(real)) == "blobs" ? blob : "";
 }
 
-std::string from_download_metadata(Os& os, const std::string& folder, const std::string& name,
+std::string from_download_metadata(Os& os, const std::string& directory, const std::string& name,
                                    const struct stat& status) {
-  const std::string path = join(folder, ".cache/huggingface/download/" + name + ".metadata");
+  const std::string path = join(directory, ".cache/huggingface/download/" + name + ".metadata");
   if (!exists(os, path)) return "";
   std::string text;
   try {
@@ -56,11 +56,11 @@ std::string from_user_cache(Os& os, const std::string& path, const struct stat& 
 
 }  // namespace
 
-std::string known_digest(Os& os, const std::string& folder, const std::string& name,
+std::string known_digest(Os& os, const std::string& directory, const std::string& name,
                          const struct stat& status) {
-  const std::string path = join(folder, name);
+  const std::string path = join(directory, name);
   std::string digest = from_blob_name(path);
-  if (digest.empty()) digest = from_download_metadata(os, folder, name, status);
+  if (digest.empty()) digest = from_download_metadata(os, directory, name, status);
   if (digest.empty()) digest = from_user_cache(os, path, status);
   return digest;
 }

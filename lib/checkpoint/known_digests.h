@@ -8,15 +8,15 @@
 
 namespace planesmith {
 
-// The digest of folder/name, whose stat(2) is `status`, in hex; empty where nobody knows it. Looked for, in
-// this order,
+// The digest of directory/name, whose stat(2) is `status`, in hex; empty where nobody knows it. Looked for,
+// in this order,
 //   in the name of the file that a link leads to: .../blobs/<64 hex digits> in a Hugging Face cache,
-//   in <folder>/.cache/huggingface/download/<name>.metadata, which a download into a local folder leaves
-//   (second line;
+//   in <directory>/.cache/huggingface/download/<name>.metadata, which a download into a local directory
+//   leaves (second line;
 //     valid while the file was not modified after the time in the third line),
 //   in the user's cache, as remember_digest() left it: valid while size, both times and the inode are the
 //   same.
-std::string known_digest(Os& os, const std::string& folder, const std::string& name,
+std::string known_digest(Os& os, const std::string& directory, const std::string& name,
                          const struct stat& status);
 
 void remember_digest(Os& os, const std::string& path, const struct stat& status, const std::string& sha256);

@@ -94,7 +94,7 @@ std::optional<Family> family_of(const Slots& slots) {
 class Finder {
  public:
   explicit Finder(const Checkpoint& checkpoint)
-      : checkpoint_(checkpoint), config_path_(join(checkpoint.folder(), kConfigName)) {
+      : checkpoint_(checkpoint), config_path_(join(checkpoint.directory(), kConfigName)) {
     model_.geometry = config_geometry(checkpoint.config(), config_path_);
   }
 
@@ -159,7 +159,7 @@ class Finder {
     if (strange != nullptr && (strange_in_main_ || found_.empty()))
       throw refuse(*strange, "looks like a routed expert, but this name is of no known family");
     if (found_.empty())
-      throw Error(checkpoint_.folder(),
+      throw Error(checkpoint_.directory(),
                   fmt::format("no routed experts among {} tensors; is this a mixture-of-experts checkpoint?",
                               checkpoint_.tensors().size()));
     if (const auto first = first_sparse_layer(checkpoint_.config()))
@@ -247,11 +247,11 @@ class Finder {
                                   std::uint64_t weights, std::uint64_t found) const {
     const std::string more =
         missing > named.size() ? fmt::format(" and {} more", missing - named.size()) : "";
-    throw Error(checkpoint_.folder(), fmt::format("{} sparse layers x {} experts x 3 = {} expert weights "
-                                                  "with their scales were expected, {} weights "
-                                                  "found; missing: '{}'{}",
-                                                  sparse_.size(), model_.geometry.experts, weights, found,
-                                                  fmt::join(named, "', '"), more));
+    throw Error(checkpoint_.directory(), fmt::format("{} sparse layers x {} experts x 3 = {} expert weights "
+                                                     "with their scales were expected, {} weights "
+                                                     "found; missing: '{}'{}",
+                                                     sparse_.size(), model_.geometry.experts, weights, found,
+                                                     fmt::join(named, "', '"), more));
   }
 
   // Every place is taken once: checks each tensor and puts it where it belongs.

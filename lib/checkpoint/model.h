@@ -52,7 +52,7 @@ struct Model {
 };
 
 // Geometry from config.json alone (path: its name, for errors). Errors name the missing key, or a value that
-// is no whole number from 1 to what any model could have.
+// is not a whole number from 1 to what any model could have.
 format::Geometry config_geometry(const Json& config, const std::string& path);
 // Where config.json says that all layers from some first one on are sparse (first_k_dense_replace): that one.
 std::optional<std::uint64_t> first_sparse_layer(const Json& config);

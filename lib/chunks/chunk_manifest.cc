@@ -64,7 +64,7 @@ Member read_member(const Json& json, const std::string& path, std::size_t positi
   Member member;
   member.path = fields.text("path");
   if (!is_inner_path(member.path))
-    fields.refuse("has a name that does not stay below the folder it is unpacked in");
+    fields.refuse("has a name that does not stay below the directory it is unpacked in");
   member.type = read_type(fields);
   member.mode = static_cast<unsigned>(fields.number("mode", 0, 07777));
   member.offset = fields.number("offset", 0, kMaxOffset);
@@ -93,7 +93,7 @@ void check_members(const std::vector<Member>& members, const Fields& fields) {
       fields.refuse(fmt::format("has its members out of order at '{}'", member.path));
     if (member.type == MemberType::file) files.insert(member.path);
     if (member.type == MemberType::hardlink && !files.contains(member.target))
-      fields.refuse(fmt::format("has '{}' as a hard link to '{}', which is no file before it", member.path,
+      fields.refuse(fmt::format("has '{}' as a hard link to '{}', which is not a file before it", member.path,
                                 member.target));
   }
 }
@@ -224,7 +224,7 @@ ChunkManifest parse_chunk_manifest(std::string_view text, const std::string& pat
                   .layout = layout()};
   fields.done();
   if (!is_inner_path(m.name) || m.name.find('/') != m.name.npos)
-    fields.refuse("has a name that is no file name");
+    fields.refuse("has a name that is not a file name");
   check_frames(m, fields);
   return m;
 }

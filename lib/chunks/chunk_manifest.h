@@ -56,7 +56,7 @@ std::vector<FrameEntry> frames_from_json(Fields& fields, const std::string& path
 Json digests_to_json(const std::vector<Xxh3>& digests);
 
 std::string to_json(const ChunkManifest& manifest);
-// Errors: not a manifest, not of this kind, names that leave the folder, contradictions.
+// Errors: not a manifest, not of this kind, names that leave the directory, contradictions.
 ChunkManifest parse_chunk_manifest(std::string_view text, const std::string& path);
 ChunkManifest read_chunk_manifest(Os& os, const std::string& path);
 

@@ -147,7 +147,7 @@ ChunkSet find_chunks(const std::vector<std::string>& inputs, const std::string& 
 }
 
 ChunkSet find_chunks_with_manifest(const std::string& dir, const std::string& name, const Context& context) {
-  if (!S_ISDIR(status(context.os, dir).st_mode)) throw Error(dir, "is not a folder");
+  if (!S_ISDIR(status(context.os, dir).st_mode)) throw Error(dir, "is not a directory");
   ChunkSet set = find_chunks({dir}, name, "", context);
   if (!set.manifest)
     throw Error(join(dir, manifest_name(set.name)),

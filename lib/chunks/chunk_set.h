@@ -19,7 +19,7 @@ struct ChunkSet {
   std::vector<std::string> extra;  // parts of this name that the manifest does not list
 };
 
-// inputs: one folder, or part files in any order (of any name where there is no manifest). name, manifest:
+// inputs: one directory, or part files in any order (of any name where there is no manifest). name, manifest:
 // may be empty. Errors: nothing found, several sets and no name, a gap in the parts' numbers where no
 // manifest tells what is missing.
 ChunkSet find_chunks(const std::vector<std::string>& inputs, const std::string& name,

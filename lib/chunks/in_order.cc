@@ -18,7 +18,7 @@ void Gate::guard(const std::function<void()>& work) {
     const auto held = lock();
     if (!failure_) failure_ = std::current_exception();
     changed();
-    std::rethrow_exception(failure_);  // the first one, whoever parallel_for hears of first
+    std::rethrow_exception(failure_);  // the first one, the one that parallel_for hears of first
   }
 }
 

@@ -1,4 +1,5 @@
-// What a tar of chunks holds: files, folders and links, and where each byte of a file lies in the tar stream.
+// What a tar of chunks holds: files, directories and links, and where each byte of a file lies in the tar
+// stream.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +57,7 @@ struct Member {
 // Adds a run of data behind the ones there are, joined with the last where they touch.
 void append_extent(std::vector<Extent>& extents, std::uint64_t offset, std::uint64_t size);
 
-// Order of members: by path, a folder right before what is in it.
+// Order of members: by path, a directory right before what is in it.
 bool path_less(std::string_view a, std::string_view b);
 
 }  // namespace planesmith::chunks

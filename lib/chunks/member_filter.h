@@ -8,7 +8,7 @@
 namespace planesmith::chunks {
 
 // A glob ('*' and '?' match '/' too) matches a member by its path or, where the glob has no '/', by its last
-// component; what matches a folder matches all that is in it.
+// component; what matches a directory matches all that is in it.
 class MemberFilter {
  public:
   MemberFilter(std::vector<std::string> include, std::vector<std::string> exclude)

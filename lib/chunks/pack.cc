@@ -51,7 +51,7 @@ void check_out_is_outside(const PackOptions& options, const Context& context) {
     if (!exists(context.os, source)) continue;  // a dangling link is packed as a link
     if (is_inside(out, real_path(source)))
       throw Error(ErrorCode::usage, options.out,
-                  fmt::format("lies inside {}, which is to be packed; choose another folder", source));
+                  fmt::format("lies inside {}, which is to be packed; choose another directory", source));
   }
 }
 

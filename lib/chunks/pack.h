@@ -18,7 +18,7 @@ inline constexpr std::uint64_t kDefaultPartSize = 16'000'000'000, kDefaultFrameS
 struct PackOptions {
   std::vector<std::string> sources;
   std::string name;  // of the parts: NAME.tar.zst.part.NNN
-  std::string out;   // folder
+  std::string out;   // directory
   std::uint64_t part_size = kDefaultPartSize, frame_size = kDefaultFrameSize;
   int level = kDefaultLevel;        // 0..19; 0: stored
   bool xxh3 = true, sha256 = true;  // digests of the parts

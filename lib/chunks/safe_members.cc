@@ -36,7 +36,7 @@ void check_link(const Member& link, const ByPath& members) {
   constexpr int kMostLinks = 40;  // the kernel's own limit: what needs more leads nowhere
   const auto leads_out = [&] {
     return Error(link.path,
-                 fmt::format("is a symbolic link to '{}', which leads out of the folder", link.target));
+                 fmt::format("is a symbolic link to '{}', which leads out of the directory", link.target));
   };
   const std::size_t slash = link.path.rfind('/');
   std::vector<std::string> at = components(slash == std::string::npos ? "" : link.path.substr(0, slash));
@@ -69,7 +69,7 @@ void check_parents(const Member& member, const ByPath& members) {
        slash = member.path.find('/', slash + 1)) {
     const auto parent = members.find(std::string_view(member.path).substr(0, slash));
     if (parent != members.end() && parent->second->type != MemberType::directory)
-      throw Error(member.path, fmt::format("lies below '{}', which is a {} and no folder",
+      throw Error(member.path, fmt::format("lies below '{}', which is a {} and no directory",
                                            parent->second->path, name(parent->second->type)));
   }
 }
@@ -78,9 +78,10 @@ void check_parents(const Member& member, const ByPath& members) {
 
 void check_safe_name(const Member& member) {
   if (!is_inner_path(member.path))
-    throw Error(member.path,
-                "is not a name below the folder that is unpacked into (absolute, or with '..'); nothing of "
-                "it was written");
+    throw Error(
+        member.path,
+        "is not a name below the directory that is unpacked into (absolute, or with '..'); nothing of "
+        "it was written");
   // What the system would refuse later, when other members have their names.
   const std::size_t longest = std::max(member.path.size(), member.target.size());
   if (longest >= PATH_MAX || longest_component(member.path) > NAME_MAX)
@@ -105,7 +106,7 @@ void check_safe(const std::vector<Member>& members) {
       const auto target = by_path.find(member.target);
       if (target == by_path.end() || target->second->type != MemberType::file)
         throw Error(member.path,
-                    fmt::format("is a hard link to '{}', which is no file of the archive", member.target));
+                    fmt::format("is a hard link to '{}', which is not a file of the archive", member.target));
     }
   }
 }

@@ -1,4 +1,4 @@
-// Whether an archive keeps to the folder it is unpacked in.
+// Whether an archive keeps to the directory it is unpacked in.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 namespace planesmith::chunks {
 
 // Errors, by name: members with absolute names or ".." in them, the same name twice, members below something
-// that is no folder, hard links to what is no file of the archive, symbolic links that lead out of the folder
-// (absolute, or by "..", also by way of other links of the archive).
+// that is not a directory, hard links to what is not a file of the archive, symbolic links that lead out of
+// the directory (absolute, or by "..", also by way of other links of the archive).
 void check_safe(const std::vector<Member>& members);
 
 // The same for one member's own name, as soon as it is known.

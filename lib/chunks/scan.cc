@@ -50,7 +50,7 @@ class Walker {
       member.target = link_text(path);
       require_utf8(path, member.target);
     } else {
-      throw Error(path, "is a device, a FIFO or a socket; only files, folders and links can be packed");
+      throw Error(path, "is a device, a FIFO or a socket; only files, directories and links can be packed");
     }
     tree_.members.push_back(member);
     tree_.origins.push_back(origin_of(path, st));

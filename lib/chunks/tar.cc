@@ -151,7 +151,7 @@ Member member_of(archive_entry* entry) {
     return member;
   }
   const auto refuse = [&](const char* what) -> Error {
-    return Error(path, fmt::format("is {}; only files, folders and links are unpacked", what));
+    return Error(path, fmt::format("is {}; only files, directories and links are unpacked", what));
   };
   switch (archive_entry_filetype(entry)) {
     case AE_IFREG: {

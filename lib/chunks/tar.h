@@ -22,8 +22,8 @@ std::string tar_header(const Member& member);
 Member parse_tar_header(std::string_view header);
 
 // An entry as libarchive read it, under a Utf8Locale. "." components and slashes at the end of the path are
-// dropped (an empty path is the folder packed as "."); whether the path may be used is for the caller to ask.
-// Errors: what is neither file, folder nor link, by name.
+// dropped (an empty path is the directory packed as "."); whether the path may be used is for the caller to
+// ask. Errors: what is neither file, directory nor link, by name.
 Member member_of(archive_entry* entry);
 
 // libarchive takes names through the C library's character set. While this lives it is UTF-8 in this thread,

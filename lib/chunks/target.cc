@@ -45,10 +45,10 @@ Target::Target(std::string dir, const std::string& name, bool force, const Conte
   make_dirs(context.os, dir_);
   if (!LockFile::try_take(context.os, staging_ + ".lock", lock_))
     throw Error(staging_ + ".lock",
-                "another run is unpacking a set of this name here; wait for it, or use another folder");
+                "another run is unpacking a set of this name here; wait for it, or use another directory");
   const auto there = look(context.os, staging_);
   if (there && !S_ISDIR(there->st_mode))
-    throw Error(staging_, "is in the way; it should be a folder or nothing");
+    throw Error(staging_, "is in the way; it should be a directory or nothing");
   make_dirs(context.os, staging_);
   change_mode(context.os, staging_, 0700);  // files get their own modes at the end
 }
@@ -78,22 +78,22 @@ void Target::sync_staged(std::size_t index) const {
   file.close();
 }
 
-void Target::sync_folders() const {
-  for (const std::string& folder : made_) sync_dir(context_.os, path(folder));
+void Target::sync_directories() const {
+  for (const std::string& directory : made_) sync_dir(context_.os, path(directory));
   sync_dir(context_.os, dir_);
 }
 
-void Target::make_folder(const std::string& member) {
+void Target::make_directory(const std::string& member) {
   if (member.empty() || member == "." || made_.contains(member)) return;
-  make_folder(parent_of(member));
+  make_directory(parent_of(member));
   const auto there = look(context_.os, path(member));
   if (there && !S_ISDIR(there->st_mode))
     throw Error(path(member),
                 S_ISLNK(there->st_mode)
                     ? "is a symbolic link; nothing is unpacked through it. Remove it, or unpack elsewhere"
-                    : "is in the way of a folder of this name");
+                    : "is in the way of a directory of this name");
   if (!there && context_.os.mkdir(path(member).c_str(), 0777) != 0 && errno != EEXIST)
-    throw Error(path(member), fmt::format("cannot make the folder: {}", strerror(errno)));
+    throw Error(path(member), fmt::format("cannot make the directory: {}", strerror(errno)));
   made_.insert(member);
 }
 
@@ -104,7 +104,7 @@ void Target::require_force(const std::string& there) const {
 void Target::put_file(std::size_t index, const Member& member) const {
   const std::string from = staged(index), to = path(member.path);
   const auto there = look(context_.os, to);
-  if (there && S_ISDIR(there->st_mode)) throw Error(to, "is a folder, in the way of a file of this name");
+  if (there && S_ISDIR(there->st_mode)) throw Error(to, "is a directory, in the way of a file of this name");
   if (there && S_ISREG(there->st_mode) && static_cast<std::uint64_t>(there->st_size) == member.size &&
       same_contents(context_, from, to)) {
     change_mode(context_.os, to, safe_mode(member));
@@ -122,7 +122,7 @@ void Target::put_link(std::size_t index, const Member& member) const {
   const std::string from = staged(index), to = path(member.path), target = path(member.target);
   const bool hard = member.type == MemberType::hardlink;
   const auto there = look(context_.os, to);
-  if (there && S_ISDIR(there->st_mode)) throw Error(to, "is a folder, in the way of a link of this name");
+  if (there && S_ISDIR(there->st_mode)) throw Error(to, "is a directory, in the way of a link of this name");
   bool same = false;  // in contents, but another file: the link takes its place
   if (there && hard) {
     const struct stat file = status(context_.os, target);

@@ -1,4 +1,4 @@
-// The folder that is unpacked into: what is put there comes whole, and nothing is put outside.
+// The directory that is unpacked into: what is put there comes whole, and nothing is put outside.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace planesmith::chunks {
 
-// Everything is first written into the folder `.NAME.unpack` in the target (the same file system), and moved
-// from there under its name when it is whole, verified and durable.
+// Everything is first written into the directory `.NAME.unpack` in the target (the same file system), and
+// moved from there under its name when it is whole, verified and durable.
 class Target {
  public:
-  // Makes the folders and takes a lock. force: replace files that are there with other contents.
+  // Makes the directories and takes a lock. force: replace files that are there with other contents.
   // Errors: another run unpacks a set of this name here.
   Target(std::string dir, const std::string& name, bool force, const Context& context);
 
@@ -30,19 +30,19 @@ class Target {
   bool reopen(std::size_t index) const;
 
   void sync_staged(std::size_t index) const;  // its contents and size are durable after this
-  void sync_folders() const;                  // and after this the names given so far
+  void sync_directories() const;              // and after this the names given so far
 
-  // Makes a folder and those above it. Errors: what is there and is no folder, symbolic links to folders
-  // included.
-  void make_folder(const std::string& member);
+  // Makes a directory and those above it. Errors: what is there and is not a directory, symbolic links to
+  // directories included.
+  void make_directory(const std::string& member);
   // Moves a staged file under its name when its contents and mode are durable, which several threads may do
-  // at once; its folder must have been made. Where the same contents are there already they stay. Errors:
+  // at once; its directory must have been made. Where the same contents are there already they stay. Errors:
   // other contents, without force.
   void put_file(std::size_t index, const Member& member) const;
   void put_link(std::size_t index, const Member& member) const;  // symbolic or hard
-  void set_mode(const Member& member) const;  // of a file or folder that has its name, where it is another
+  void set_mode(const Member& member) const;  // of a file or directory that has its name, where it is another
 
-  // Forgets what is staged; remove() also takes away the folder, give_up() the same without a word about
+  // Forgets what is staged; remove() also takes away the directory, give_up() the same without a word about
   // failures.
   void remove_staged(std::size_t index) const noexcept;
   void remove_all_staged() const;
@@ -56,7 +56,7 @@ class Target {
   const bool force_;
   const Context& context_;
   std::vector<LockFile> lock_;
-  std::unordered_set<std::string> made_;  // folders known to be there
+  std::unordered_set<std::string> made_;  // directories known to be there
 };
 
 // Whether two files hold the same bytes.

@@ -26,10 +26,10 @@ struct UnpackResult {
 };
 
 // With a manifest: frames in parallel, each compared with it; a run that was interrupted goes on. Without
-// one: the parts as one stream of zstd frames with a tar in it, whoever made it; files get their names when
-// all of it was read. input: a descriptor that the parts' bytes come from, one after the other; -1: from the
-// set's parts. Errors: with code difference, bytes that are not the manifest's; members that want out of the
-// folder; files that are there with other contents, without force.
+// one: the parts as one stream of zstd frames with a tar in it, the one that made it; files get their names
+// when all of it was read. input: a descriptor that the parts' bytes come from, one after the other; -1: from
+// the set's parts. Errors: with code difference, bytes that are not the manifest's; members that want out of
+// the directory; files that are there with other contents, without force.
 UnpackResult unpack(const ChunkSet& set, int input, const UnpackOptions& options, const Context& context);
 
 // The two ways, by themselves.

@@ -61,7 +61,7 @@ class FrameUnpacker {
       forget_unfinished(target);
       throw;
     }
-    target.sync_folders();
+    target.sync_directories();
     target.remove();
     if (options_.stream_delete) remove_parts_before(m_.frames.size());
     return result_;
@@ -93,12 +93,12 @@ class FrameUnpacker {
   const Context& context_;
   UnpackResult result_;
   int threads_ = 1;
-  std::vector<Job> jobs_;                // in the order of their data
-  std::vector<std::size_t> job_of_;      // by member; jobs_.size(): none
-  std::vector<Member> folders_, links_;  // wanted; hard links point to jobs' paths
-  std::vector<std::size_t> needed_;      // frames, ascending
-  std::size_t frames_done_ = 0;          // their content is durable
-  std::size_t installed_ = 0;            // jobs
+  std::vector<Job> jobs_;                    // in the order of their data
+  std::vector<std::size_t> job_of_;          // by member; jobs_.size(): none
+  std::vector<Member> directories_, links_;  // wanted; hard links point to jobs' paths
+  std::vector<std::size_t> needed_;          // frames, ascending
+  std::size_t frames_done_ = 0;              // their content is durable
+  std::size_t installed_ = 0;                // jobs
   std::size_t parts_removed_ = 0;
   std::unique_ptr<ByteSource> stream_;  // where the parts come from a descriptor
 };
@@ -112,7 +112,7 @@ void FrameUnpacker::choose_members() {
     const Member& member = members[i];
     if (member.type == MemberType::file) file_at[member.path] = i;
     if (!filter.wants(member.path)) continue;
-    if (member.type == MemberType::directory) folders_.push_back(member);
+    if (member.type == MemberType::directory) directories_.push_back(member);
     if (member.type == MemberType::symlink) links_.push_back(member);
     if (member.type == MemberType::file) made_as[i] = member.path;
     if (member.type == MemberType::hardlink) {
@@ -122,7 +122,7 @@ void FrameUnpacker::choose_members() {
       links_.back().target = made->second;
     }
   }
-  if (made_as.empty() && folders_.empty() && links_.empty() && !filter.everything())
+  if (made_as.empty() && directories_.empty() && links_.empty() && !filter.everything())
     throw Error("no member of the archive is wanted by --include and --exclude");
   job_of_.assign(members.size(), made_as.size());
   for (const auto& [i, path] : made_as) {
@@ -265,7 +265,7 @@ void FrameUnpacker::unpack_batches(Target& target) {
     if (end < needed_.size()) {
       for (std::size_t i = installed_; i < jobs_.size() && jobs_[i].first < done; ++i)
         if (!jobs_[i].kept) target.sync_staged(i);
-      target.sync_folders();
+      target.sync_directories();
       frames_done_ = std::max(frames_done_, done);
       save_state(target);
       if (options_.stream_delete) remove_parts_before(frames_done_);
@@ -273,7 +273,7 @@ void FrameUnpacker::unpack_batches(Target& target) {
     begin = end;
   }
   install(target, m_.frames.size());
-  if (stream_) {  // whoever writes to the pipe shall not fail, nor have written too much unnoticed
+  if (stream_) {  // the one that writes to the pipe shall not fail, nor have written too much unnoticed
     std::uint64_t rest = m_.packed_size() - std::min(m_.packed_size(), stream_->position());
     std::vector<std::uint8_t> buffer(kMiB);
     while (const std::size_t n = stream_->read(buffer)) {
@@ -334,9 +334,10 @@ void FrameUnpacker::write_frame(const Target& target, std::size_t f, ConstBytes 
 void FrameUnpacker::install(Target& target, std::size_t frames_done) {
   const std::size_t begin = installed_;
   for (; installed_ < jobs_.size() && jobs_[installed_].end <= frames_done; ++installed_)
-    target.make_folder(parent_of(jobs_[installed_].path));
-  // What the record tells of, and whose part may be gone, is not moved into a folder that a crash takes away.
-  if (frames_done_ != 0 && installed_ != begin) target.sync_folders();
+    target.make_directory(parent_of(jobs_[installed_].path));
+  // What the record tells of, and whose part may be gone, is not moved into a directory that a crash takes
+  // away.
+  if (frames_done_ != 0 && installed_ != begin) target.sync_directories();
   parallel_for(installed_ - begin, threads_, [&](std::size_t i, int) {
     const Job& job = jobs_[begin + i];
     Member member = m_.layout.members()[job.member];
@@ -350,13 +351,13 @@ void FrameUnpacker::install(Target& target, std::size_t frames_done) {
 }
 
 void FrameUnpacker::put_links_and_modes(Target& target) {
-  for (const Member& folder : folders_) target.make_folder(folder.path);
+  for (const Member& directory : directories_) target.make_directory(directory.path);
   for (std::size_t i = 0; i < links_.size(); ++i) {
-    target.make_folder(parent_of(links_[i].path));
+    target.make_directory(parent_of(links_[i].path));
     target.put_link(jobs_.size() + i, links_[i]);
   }
-  for (std::size_t i = folders_.size(); i-- > 0;)
-    target.set_mode(folders_[i]);  // what is inside before what is around it
+  for (std::size_t i = directories_.size(); i-- > 0;)
+    target.set_mode(directories_[i]);  // what is inside before what is around it
 }
 
 // What a later run could not go on from is not left behind.

@@ -99,7 +99,7 @@ class StreamUnpacker {
     while (archive_entry* const entry = tar.next()) {
       context_.check_stop();
       Member member = member_of(entry);
-      if (member.path.empty()) continue;  // the folder that was packed as "."
+      if (member.path.empty()) continue;  // the directory that was packed as "."
       check_safe_name(member);
       if (!filter_.wants(member.path)) continue;
       const std::size_t index = place_for(member.path);
@@ -122,11 +122,11 @@ class StreamUnpacker {
         if (wanted(members_[i].type)) put(i, members_[i]);
     };
     each([](MemberType type) { return type == MemberType::directory; },
-         [&](std::size_t, const Member& m) { target_.make_folder(m.path); });
+         [&](std::size_t, const Member& m) { target_.make_directory(m.path); });
     each([](MemberType type) { return type == MemberType::file; },
          [&](std::size_t i, const Member& m) {
            context_.check_stop();
-           target_.make_folder(parent_of(m.path));
+           target_.make_directory(parent_of(m.path));
            target_.put_file(i, m);
            ++result.files;
            result.bytes += m.size;
@@ -134,7 +134,7 @@ class StreamUnpacker {
     for (const MemberType link : {MemberType::hardlink, MemberType::symlink})
       each([&](MemberType type) { return type == link; },
            [&](std::size_t i, const Member& m) {
-             target_.make_folder(parent_of(m.path));
+             target_.make_directory(parent_of(m.path));
              target_.put_link(i, m);
            });
     for (std::size_t i = members_.size(); i-- > 0;)
@@ -195,7 +195,7 @@ UnpackResult unpack_stream(const ChunkSet& set, int input, const UnpackOptions& 
     throw;
   }
   context.progress.end();
-  target.sync_folders();
+  target.sync_directories();
   target.remove();
   return result;
 }

@@ -52,7 +52,7 @@ std::vector<bool> check_sizes(const ChunkSet& set, const Context& context, Findi
       findings.add({part.path, "", {}, fmt::format("has {} bytes, {} were expected", size, part.size)});
   }
   for (const std::string& extra : set.extra)
-    findings.add({name_of(extra), "", {}, "is no part of this set; `cat` would read it all the same"});
+    findings.add({name_of(extra), "", {}, "is not part of this set; `cat` would read it all the same"});
   return usable;
 }
 

@@ -1,4 +1,4 @@
-// Decompresses a stream of zstd frames, whoever made it.
+// Decompresses a stream of zstd frames, the one that made it.
 #pragma once
 
 #include <cstdint>

@@ -67,7 +67,7 @@ Granularity parse_granularity(std::string_view text) {
     if (name(granularity) == text) return granularity;
   throw Error(
       ErrorCode::usage, "",
-      fmt::format("'{}' is no granularity; there are tensor, tensor-sym, expert, row and block32", text));
+      fmt::format("'{}' is not a granularity; there are tensor, tensor-sym, expert, row and block32", text));
 }
 
 void check_levels(Granularity granularity, int levels) {

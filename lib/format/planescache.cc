@@ -52,7 +52,7 @@ std::string cache_key(const CacheMeta& meta) {
   return sha256_hex(compact(Json(meta_object(meta)))).substr(0, 20);
 }
 
-std::string cache_folder(const CacheMeta& meta) {
+std::string cache_directory(const CacheMeta& meta) {
   return fmt::format("v2/{}/tp{}-rank{}", cache_key(meta), meta.world, meta.rank);
 }
 

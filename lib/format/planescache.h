@@ -1,4 +1,4 @@
-// The planes cache: folders, part names, meta.json (FORMAT.md section 6).
+// The planes cache: directories, part names, meta.json (FORMAT.md section 6).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline constexpr Fp4Tier kFp4Tiers[] = {Fp4Tier::none, Fp4Tier::nibble, Fp4Tier:
 std::string_view name(Fp4Tier tier);            // "none", "nibble", "quintal"
 Fp4Tier parse_fp4_tier(std::string_view text);  // anything else is a usage Error
 
-// What one rank's folder holds, as meta.json says it.
+// What one rank's directory holds, as meta.json says it.
 struct CacheMeta {
   std::string ckpt_id;
   std::uint64_t world = 1, rank = 0;
@@ -24,9 +24,9 @@ struct CacheMeta {
   bool operator==(const CacheMeta&) const = default;
 };
 
-std::string meta_json(const CacheMeta& meta);     // the exact bytes of meta.json
-std::string cache_key(const CacheMeta& meta);     // 20 hex digits
-std::string cache_folder(const CacheMeta& meta);  // "v2/<key>/tp<W>-rank<r>"
+std::string meta_json(const CacheMeta& meta);        // the exact bytes of meta.json
+std::string cache_key(const CacheMeta& meta);        // 20 hex digits
+std::string cache_directory(const CacheMeta& meta);  // "v2/<key>/tp<W>-rank<r>"
 inline constexpr std::string_view kMetaName = "meta.json";
 
 // Reads a meta.json. Errors: not JSON, not exactly these keys, version or ABI unknown.

@@ -91,20 +91,21 @@ Manifest parse_sums(std::string_view text, const std::string& path) {
     if (!entry)
       throw Error(
           path,
-          fmt::format("line {} is not what sha256sum writes, and the file is no manifest and no listing "
+          fmt::format("line {} is not what sha256sum writes, and the file is not a manifest and no listing "
                       "in JSON either",
                       number));
     if (!is_inner_path(entry->path))
-      throw Error(path,
-                  fmt::format("line {}: '{}' is not a path below a folder; make the list with relative paths",
-                              number, entry->path));
+      throw Error(
+          path,
+          fmt::format("line {}: '{}' is not a path below a directory; make the list with relative paths",
+                      number, entry->path));
     manifest.files.push_back(*entry);
   }
   if (manifest.files.empty()) throw Error(path, "lists no files");
   return manifest;
 }
 
-// Such lists do not say what they cover: the folders that their files are in, as far up as the list goes.
+// Such lists do not say what they cover: the directories that their files are in, as far up as the list goes.
 std::vector<std::string> tops(const std::vector<FileEntry>& files) {
   std::set<std::string> found;
   for (const FileEntry& file : files) {
@@ -132,7 +133,7 @@ std::vector<FileEntry> parse_hf_tree(std::string_view text, const std::string& p
     };
     if (text_of(item, "type") != "file") continue;
     FileEntry entry{.path = text_of(item, "path")};
-    if (!is_inner_path(entry.path)) refuse(i, "has a path that leaves the folder");
+    if (!is_inner_path(entry.path)) refuse(i, "has a path that leaves the directory");
     if (!item.contains("size") || !item["size"].is_number_unsigned()) refuse(i, "has no size");
     entry.size = item["size"];
     if (item.contains("lfs") && !item["lfs"].is_null()) {

@@ -13,7 +13,7 @@ namespace planesmith {
 inline constexpr std::uint64_t kUnknownSize = ~std::uint64_t{0};
 
 // A manifest of ours, what sha256sum wrote (either of its forms), or a Hugging Face tree listing.
-// Errors: none of these; paths that leave the folder.
+// Errors: none of these; paths that leave the directory.
 Manifest read_any_manifest(std::string_view text, const std::string& path);
 
 // The files of a listing as the Hugging Face hub's API gives it

@@ -29,15 +29,15 @@ KnownModel model_of_profile(const Profile& profile) {
   return {*profile.geometry, profile.sparse_layers(), "profile " + profile.name};
 }
 
-KnownModel model_of_checkpoint(const Model& model, const std::string& folder) {
-  KnownModel known{model.geometry, {}, "checkpoint " + folder};
+KnownModel model_of_checkpoint(const Model& model, const std::string& directory) {
+  KnownModel known{model.geometry, {}, "checkpoint " + directory};
   for (const SparseLayer& layer : model.layers) known.layers.push_back(layer.index);
   return known;
 }
 
 KnownModel model_of_config(Os& os, const std::string& path) {
-  const bool folder = S_ISDIR(status(os, path).st_mode);
-  const std::string file = folder ? join(path, kConfigName) : path;
+  const bool directory = S_ISDIR(status(os, path).st_mode);
+  const std::string file = directory ? join(path, kConfigName) : path;
   const Json config = read_json(os, file);
   KnownModel model{config_geometry(config, file), {}, "config " + file};
   if (const Json& step = config_value(config, "moe_layer_freq"); !step.is_null() && step != 1)

@@ -22,8 +22,8 @@ struct KnownModel {
 
 KnownModel model_of_manifest(const CacheFacts& facts, const std::string& path);
 KnownModel model_of_profile(const Profile& profile);
-KnownModel model_of_checkpoint(const Model& model, const std::string& folder);
-// A config.json, or the folder that has one. Errors: a key is missing, or it does not say which layers are
+KnownModel model_of_checkpoint(const Model& model, const std::string& directory);
+// A config.json, or the directory that has one. Errors: a key is missing, or it does not say which layers are
 // sparse.
 KnownModel model_of_config(Os& os, const std::string& path);
 

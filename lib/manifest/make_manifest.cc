@@ -14,11 +14,11 @@
 namespace planesmith {
 namespace {
 
-// `path` relative to `folder`, "." for the folder itself; empty where it is not in there. Both are real
+// `path` relative to `directory`, "." for the directory itself; empty where it is not in there. Both are real
 // paths.
-std::string inside(const std::string& path, const std::string& folder) {
-  if (path == folder) return ".";
-  const std::string prefix = folder == "/" ? folder : folder + "/";
+std::string inside(const std::string& path, const std::string& directory) {
+  if (path == directory) return ".";
+  const std::string prefix = directory == "/" ? directory : directory + "/";
   return path.starts_with(prefix) ? path.substr(prefix.size()) : "";
 }
 
@@ -40,7 +40,7 @@ FileEntry entry_of(const TreeItem& item, const std::string& root) {
   } else if (item.kind == TreeItem::Kind::file) {
     entry.size = static_cast<std::uint64_t>(item.status.st_size);
   } else {
-    throw Error(full, "is neither a file nor a folder nor a link and cannot be recorded; take it away");
+    throw Error(full, "is neither a file nor a directory nor a link and cannot be recorded; take it away");
   }
   return entry;
 }
@@ -49,8 +49,8 @@ FileEntry entry_of(const TreeItem& item, const std::string& root) {
 
 TreeManifest make_manifest(const Context& context, const std::vector<std::string>& paths,
                            const std::string& out, Hashes hashes) {
-  const std::string own_folder = real_path(parent_of(out)), own = join(own_folder, name_of(out));
-  std::string root = own_folder;
+  const std::string own_directory = real_path(parent_of(out)), own = join(own_directory, name_of(out));
+  std::string root = own_directory;
   std::vector<std::string> real;
   real.reserve(paths.size());
   for (const std::string& path : paths) real.push_back(real_path(path));
@@ -70,7 +70,7 @@ TreeManifest make_manifest(const Context& context, const std::vector<std::string
           ErrorCode::usage, path,
           fmt::format(
               "is not below {}, which the other paths are relative to; put the manifest (--out) into a "
-              "folder above all of them, or make several",
+              "directory above all of them, or make several",
               root));
     manifest.covers.push_back(start);
     for (TreeItem& item : walk(context, root, start))
@@ -104,7 +104,7 @@ TreeManifest make_manifest(const Context& context, const std::vector<std::string
     if (!entry.link_target && hashes.xxh3) entry.xxh3 = combine(entry.blocks);
     if (!same_state(look_at(context.os, root, entry.path).status, items.at(entry.path).status))
       throw Error(join(root, entry.path),
-                  "changed while it was read; let whoever writes it finish, then run this again");
+                  "changed while it was read; let the one that writes it finish, then run this again");
   }
   return result;
 }

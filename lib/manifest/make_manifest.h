@@ -15,13 +15,13 @@ struct Hashes {
 
 struct TreeManifest {
   Manifest manifest;
-  std::string root;  // the folder that its paths are relative to, if not the manifest's own; else empty
+  std::string root;  // the directory that its paths are relative to, if not the manifest's own; else empty
 };
 
 // Everything at and below `paths`, for a manifest that will be written to `out` (which is left out where it
-// lies in there). Paths are relative to out's folder; where that is not above all of `paths`, to the folder
-// that holds them. Errors: usage where no one folder holds the paths; names that are not UTF-8; devices,
-// FIFOs, sockets; files that cannot be read or change meanwhile.
+// lies in there). Paths are relative to out's directory; where that is not above all of `paths`, to the
+// directory that holds them. Errors: usage where no one directory holds the paths; names that are not UTF-8;
+// devices, FIFOs, sockets; files that cannot be read or change meanwhile.
 TreeManifest make_manifest(const Context& context, const std::vector<std::string>& paths,
                            const std::string& out, Hashes hashes);
 

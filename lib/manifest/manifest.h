@@ -21,7 +21,7 @@ std::string_view name(ManifestKind kind);
 inline constexpr std::uint64_t kTreeBlock = 8 << 20;  // block of files that have no sections
 
 struct FileEntry {
-  std::string path{};  // relative to the manifest's folder, '/' between components
+  std::string path{};  // relative to the manifest's directory, '/' between components
   std::uint64_t size = 0;
   std::optional<std::string> link_target{};  // a symbolic link: never followed; size 0, no digests
   // XXH3 is two-level: digests of blocks, and over them in order the file's. Which bytes a block covers
@@ -46,7 +46,7 @@ struct CacheFacts {
 // `files` holds, sorted by path,
 //   planescache  the part files of every layer of facts.layers, not meta.json
 //   pack         the .pack file, not sidecar and lock
-//   tree         every file and link below the folders that `covers` names
+//   tree         every file and link below the directories that `covers` names
 //   chunks       the parts, in 8 MiB blocks
 // meta.json and sidecar follow from the facts to the last byte (derived_files), so nothing else in the
 // manifest depends on the identity, and the parts' digests can be compared under any.
@@ -55,7 +55,7 @@ struct Manifest {
   std::string tool{};                 // "planesmith 0.1.0"
   std::optional<CacheFacts> facts{};  // planescache and pack
   std::vector<FileEntry> files{};
-  std::vector<std::string> covers{};  // tree: the files and folders asked for, relative, or "."
+  std::vector<std::string> covers{};  // tree: the files and directories asked for, relative, or "."
   Json chunks{};                      // chunks: whatever lib/chunks keeps there, an object; else null
 };
 
@@ -77,16 +77,16 @@ std::string block_name(const Manifest& manifest, const FileEntry& file, std::siz
 // The manifest's exact bytes. Errors: a string that is not UTF-8.
 std::string to_json(const Manifest& manifest);
 
-// Takes nothing on trust. Errors: not JSON, unknown kind or key, paths that are absolute, leave the folder,
-// appear twice or are not what the facts call for; sizes and numbers of blocks that do not belong together;
-// an xxh3 that is not combine(blocks).
+// Takes nothing on trust. Errors: not JSON, unknown kind or key, paths that are absolute, leave the
+// directory, appear twice or are not what the facts call for; sizes and numbers of blocks that do not belong
+// together; an xxh3 that is not combine(blocks).
 Manifest parse_manifest(std::string_view text, const std::string& path);
 
 inline constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 30;
 // The same of a file. Errors: besides, it cannot be read, or has more bytes than that.
 Manifest read_manifest(Os& os, const std::string& path);
 
-// Whether a path taken from a file stays below the folder it is relative to: not empty, not absolute, no
+// Whether a path taken from a file stays below the directory it is relative to: not empty, not absolute, no
 // component empty, "." or "..", no NUL.
 bool is_inner_path(std::string_view path);
 

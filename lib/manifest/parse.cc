@@ -66,7 +66,7 @@ FileEntry read_file(const Json& object, const std::string& path, std::size_t pos
     where = fmt::format("'{}'", object["path"].get<std::string>());
   Fields fields(object, path, where);
   file.path = fields.text("path");
-  if (!is_inner_path(file.path)) fields.refuse("is not a path below the manifest's folder");
+  if (!is_inner_path(file.path)) fields.refuse("is not a path below the manifest's directory");
   if (fields.find("link") != nullptr) {
     file.link_target = fields.text("link");
     if (file.link_target->empty() || file.link_target->find('\0') != std::string::npos)
@@ -131,7 +131,8 @@ void check_against_facts(const Manifest& manifest, const Fields& fields) {
   std::size_t at = 0;
   for (const FileEntry& file : manifest.files) {
     if (at == expected.size() || file.path < expected[at].path)
-      fields.refuse(fmt::format("lists '{}', which is no part of such a {}", file.path, name(manifest.kind)));
+      fields.refuse(
+          fmt::format("lists '{}', which is not part of such a {}", file.path, name(manifest.kind)));
     if (file.path > expected[at].path) break;
     if (file.link_target) fields.refuse(fmt::format("lists '{}' as a link", file.path));
     if (file.size != expected[at].size)
@@ -179,10 +180,10 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
       fields.refuse(fmt::format("lists '{}' twice", manifest.files[i].path));
 
   if (manifest.kind == ManifestKind::tree) {
-    for (const Json& folder : fields.list("covers")) {
-      const std::string text_value = folder.is_string() ? folder.get<std::string>() : "";
+    for (const Json& directory : fields.list("covers")) {
+      const std::string text_value = directory.is_string() ? directory.get<std::string>() : "";
       if (text_value != "." && !is_inner_path(text_value))
-        fields.refuse("\"covers\" names what is not below its folder");
+        fields.refuse("\"covers\" names what is not below its directory");
       manifest.covers.push_back(text_value);
     }
   }

@@ -48,7 +48,7 @@ std::vector<std::uint64_t> Profile::sparse_layers() const {
 
 Profile parse_profile(std::string_view json, const std::string& path) {
   const Json object = parse_json(json, path);
-  if (!object.is_object()) throw Error(path, "is no profile: not a JSON object");
+  if (!object.is_object()) throw Error(path, "is not a profile: not a JSON object");
   Profile profile;
   profile.name = text(value_of(object, "name"), "name", path);
   if (const Json& geometry = value_of(object, "geometry"); geometry.is_object()) {
@@ -76,28 +76,30 @@ Profile parse_profile(std::string_view json, const std::string& path) {
   return profile;
 }
 
-std::vector<std::string> profile_folders() {
-  std::vector<std::string> folders;
+std::vector<std::string> profile_directories() {
+  std::vector<std::string> directories;
   if (const char* chosen = ::getenv("PLANESMITH_PROFILES"); chosen != nullptr && *chosen != '\0')
-    folders.push_back(chosen);
+    directories.push_back(chosen);
   try {
-    folders.push_back(join(parent_of(parent_of(real_path("/proc/self/exe"))), "share/planesmith/profiles"));
+    directories.push_back(
+        join(parent_of(parent_of(real_path("/proc/self/exe"))), "share/planesmith/profiles"));
   } catch (const Error&) {
-    // No /proc, as in a bare chroot: who calls can still name the folder.
+    // No /proc, as in a bare chroot: who calls can still name the directory.
   }
-  folders.push_back(PLANESMITH_SOURCE_PROFILES);
-  return folders;
+  directories.push_back(PLANESMITH_SOURCE_PROFILES);
+  return directories;
 }
 
 namespace {
 
-// All profiles there are; of several with one file name the first folder's, as find_profile takes it.
+// All profiles there are; of several with one file name the first directory's, as find_profile takes it.
 std::map<std::string, std::string> installed_profiles(Os& os) {
   std::map<std::string, std::string> path_of;
-  for (const std::string& folder : profile_folders()) {
-    if (!exists(os, folder)) continue;
-    for (const std::string& file : list_dir(os, folder))
-      if (file.ends_with(".json")) path_of.try_emplace(file.substr(0, file.size() - 5), join(folder, file));
+  for (const std::string& directory : profile_directories()) {
+    if (!exists(os, directory)) continue;
+    for (const std::string& file : list_dir(os, directory))
+      if (file.ends_with(".json"))
+        path_of.try_emplace(file.substr(0, file.size() - 5), join(directory, file));
   }
   return path_of;
 }
@@ -121,7 +123,8 @@ Profile find_profile(Os& os, const std::string& name_or_file) {
   std::vector<std::string> paths = {name_or_file}, names;
   const bool is_name = name_or_file.find('/') == std::string::npos;
   if (is_name)
-    for (const std::string& folder : profile_folders()) paths.push_back(join(folder, name_or_file + ".json"));
+    for (const std::string& directory : profile_directories())
+      paths.push_back(join(directory, name_or_file + ".json"));
   for (const std::string& path : paths)
     if (exists(os, path) && !S_ISDIR(status(os, path).st_mode))
       return parse_profile(read_text(os, path, kMostBytes), path);
@@ -129,8 +132,8 @@ Profile find_profile(Os& os, const std::string& name_or_file) {
   for (const auto& [name, path] : installed_profiles(os)) names.push_back(name);
   throw Error(ErrorCode::usage, name_or_file,
               names.empty()
-                  ? "is no profile, neither a file nor a name; none are installed"
-                  : fmt::format("is no profile, neither a file nor one of {}", fmt::join(names, ", ")));
+                  ? "is not a profile, neither a file nor a name; none are installed"
+                  : fmt::format("is not a profile, neither a file nor one of {}", fmt::join(names, ", ")));
 }
 
 std::string compare_with_profiles(Os& os, const format::Geometry& geometry) {

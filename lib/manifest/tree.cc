@@ -24,7 +24,7 @@ TreeItem item_at(Os& os, const std::string& root, const std::string& path) {
   }
   const mode_t mode = item.status.st_mode;
   using enum TreeItem::Kind;
-  item.kind = S_ISREG(mode) ? file : S_ISDIR(mode) ? folder : S_ISLNK(mode) ? link : other;
+  item.kind = S_ISREG(mode) ? file : S_ISDIR(mode) ? directory : S_ISLNK(mode) ? link : other;
   if (item.kind == link) {
     std::string target(PATH_MAX, '\0');
     const ssize_t n = os.readlink(full.c_str(), target.data(), target.size());
@@ -39,7 +39,7 @@ TreeItem item_at(Os& os, const std::string& root, const std::string& path) {
 TreeItem look_at(Os& os, const std::string& root, const std::string& path) {
   for (std::size_t slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1)) {
     const TreeItem parent = item_at(os, root, path.substr(0, slash));
-    if (parent.kind == TreeItem::Kind::folder) continue;
+    if (parent.kind == TreeItem::Kind::directory) continue;
     TreeItem item;
     item.path = path;
     if (parent.kind == TreeItem::Kind::link) {
@@ -79,7 +79,7 @@ std::vector<TreeItem> walk(const Context& context, const std::string& root, cons
       continue;
     }
     TreeItem item = item_at(context.os, root, path);
-    if (item.kind == TreeItem::Kind::folder) {
+    if (item.kind == TreeItem::Kind::directory) {
       if (path == ".cache/huggingface") continue;
       for (const std::string& name : list_dir(context.os, join(root, path))) open.push_back(join(path, name));
     } else if (item.kind != TreeItem::Kind::missing) {

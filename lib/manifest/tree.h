@@ -1,4 +1,4 @@
-// What stands in a folder, without following a link anywhere below it.
+// What stands in a directory, without following a link anywhere below it.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 namespace planesmith {
 
 struct TreeItem {
-  enum class Kind { missing, file, folder, link, other, behind_link } kind = Kind::missing;
+  enum class Kind { missing, file, directory, link, other, behind_link } kind = Kind::missing;
   std::string path;         // relative to the root
   struct stat status {};    // of a link: of the link itself
   std::string link_target;  // link: its target; behind_link: the link that stands in the way
 };
 
-// One path below the root. A link in place of a folder on the way to it is not followed: behind_link.
+// One path below the root. A link in place of a directory on the way to it is not followed: behind_link.
 TreeItem look_at(Os& os, const std::string& root, const std::string& path);
 
 // Whether what a link leads to, by what it says, is in the manifest, too. Nothing is looked at.
 bool has_target(const Manifest& manifest, const FileEntry& link);
 
-// Files, links and others (never folders) at or below `start`, "." for the root itself; sorted by path. What
-// the Hugging Face tools note for themselves in .cache/huggingface of the root is left out.
+// Files, links and others (never directories) at or below `start`, "." for the root itself; sorted by path.
+// What the Hugging Face tools note for themselves in .cache/huggingface of the root is left out.
 std::vector<TreeItem> walk(const Context& context, const std::string& root, const std::string& start);
 
 }  // namespace planesmith

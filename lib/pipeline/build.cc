@@ -87,14 +87,14 @@ std::vector<Task> file_order(const std::vector<std::unique_ptr<LayerJob>>& jobs)
   return tasks;
 }
 
-// Folders that belong to the checkpoint: its own, and where links of a Hugging Face cache lead, the
+// Directories that belong to the checkpoint: its own, and where links of a Hugging Face cache lead, the
 // repository's.
-std::set<std::string> checkpoint_folders(const Checkpoint& checkpoint) {
-  std::set<std::string> folders = {real_path(checkpoint.folder())};
+std::set<std::string> checkpoint_directories(const Checkpoint& checkpoint) {
+  std::set<std::string> directories = {real_path(checkpoint.directory())};
   for (const Shard& shard : checkpoint.shards())
     if (const std::string blobs = parent_of(real_path(shard.path)); name_of(blobs) == "blobs")
-      folders.insert(parent_of(blobs));
-  return folders;
+      directories.insert(parent_of(blobs));
+  return directories;
 }
 
 // Jobs for the layers that are not finished; asks the sinks, in parallel since --recheck reads everything.
@@ -137,25 +137,25 @@ Workforce plan_workforce(const Context& context, const Checkpoint& checkpoint, c
 
 void check_targets(const Context& context, const Checkpoint& checkpoint, const Plan& plan,
                    const BuildTarget& target) {
-  const std::set<std::string> sources = checkpoint_folders(checkpoint);
+  const std::set<std::string> sources = checkpoint_directories(checkpoint);
   std::map<dev_t, std::pair<std::string, std::uint64_t>> needed;  // by file system
   const std::vector<std::unique_ptr<Sink>> sinks = make_sinks(context, plan, target);
   for (const std::unique_ptr<Sink>& sink : sinks) {
-    const std::string folder = writable_base(context, parent_of(sink->describe()));
+    const std::string directory = writable_base(context, parent_of(sink->describe()));
     for (const std::string& source : sources)
-      if (is_inside(real_path(folder), source))
+      if (is_inside(real_path(directory), source))
         throw Error(ErrorCode::usage, sink->describe(),
-                    fmt::format("lies inside the checkpoint ({}); choose a folder outside", source));
-    auto& [path, bytes] = needed[status(context.os, folder).st_dev];
-    path = folder;
+                    fmt::format("lies inside the checkpoint ({}); choose a directory outside", source));
+    auto& [path, bytes] = needed[status(context.os, directory).st_dev];
+    path = directory;
     bytes += sink->space_needed(plan.layers);
   }
   for (const auto& [device, need] : needed) {
-    const auto& [folder, bytes] = need;
-    const std::uint64_t available = free_space(context.os, folder);
+    const auto& [directory, bytes] = need;
+    const std::uint64_t available = free_space(context.os, directory);
     if (bytes > available)
-      throw Error(folder, fmt::format("not enough space: {} needed, {} free", exact_size(bytes),
-                                      exact_size(available)));
+      throw Error(directory, fmt::format("not enough space: {} needed, {} free", exact_size(bytes),
+                                         exact_size(available)));
   }
 }
 

@@ -17,7 +17,7 @@ namespace planesmith {
 struct BuildTarget {
   std::string ckpt_id;
   std::string cache_root;  // where plan.request.cache is set
-  std::string store;       // folder of the packs, where plan.request.tiers is not empty
+  std::string store;       // directory of the packs, where plan.request.tiers is not empty
   Trust trust = Trust::record;
 };
 
@@ -31,8 +31,8 @@ struct Workforce {
 Workforce plan_workforce(const Context& context, const Checkpoint& checkpoint, const Model& model,
                          const Plan& plan, const Backend& backend);
 
-// The folders that a build writes to: refused inside the checkpoint, and where free space does not suffice
-// for what is still missing. Makes nothing.
+// The directories that a build writes to: refused inside the checkpoint, and where free space does not
+// suffice for what is still missing. Makes nothing.
 void check_targets(const Context& context, const Checkpoint& checkpoint, const Plan& plan,
                    const BuildTarget& target);
 
@@ -41,7 +41,7 @@ struct BuildReport {
   std::uint64_t finished = 0;        // found finished already
   std::uint64_t elsewhere = 0;       // left to another run that is writing them
   bool complete = false;             // every layer of the model is there and the manifests are written
-  std::vector<std::string> outputs;  // paths of the folders and packs
+  std::vector<std::string> outputs;  // paths of the directories and packs
 };
 BuildReport build(const Context& context, const Checkpoint& checkpoint, const Model& model, const Plan& plan,
                   const BuildTarget& target, Backend& backend);

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "sink/store.h"
+#include "store/store.h"
 
 namespace planesmith {
 namespace {
@@ -25,9 +25,9 @@ std::string what_is_there(const Store& store) {
   return there.empty() ? "it holds no planes cache" : fmt::format("there are: {}", fmt::join(there, ", "));
 }
 
-// The folders that fit the request, by rank, those of nibble caches before those of the split mode.
-std::map<std::uint64_t, std::vector<const FoundCache*>> folders_by_rank(const Store& store,
-                                                                        const FromCacheRequest& request) {
+// The directories that fit the request, by rank, those of nibble caches before those of the split mode.
+std::map<std::uint64_t, std::vector<const FoundCache*>> directories_by_rank(const Store& store,
+                                                                            const FromCacheRequest& request) {
   std::map<std::uint64_t, std::vector<const FoundCache*>> found;
   std::set<std::string> ids;
   for (const bool split : {false, true})
@@ -59,7 +59,7 @@ std::map<std::uint64_t, std::vector<const FoundCache*>> folders_by_rank(const St
 CacheSource open_source(const Context& context, const FoundCache& cache,
                         const std::optional<KnownModel>& model) {
   CacheSource source;
-  source.folder = cache.path;
+  source.directory = cache.path;
   if (!cache.note.empty())
     throw Error(cache.manifest_path(), cache.note + "; move it away to do without a manifest");
   if (cache.facts) {
@@ -118,7 +118,7 @@ void check_layers(const CacheSource& source, const FoundCache& cache, const From
 void check_parts(const Context& context, const CacheSource& source, const std::vector<Origin>& origins,
                  std::uint64_t layer) {
   for (const Origin& origin : origins) {
-    const std::string path = join(source.folder, format::part_file(layer, origin.part));
+    const std::string path = join(source.directory, format::part_file(layer, origin.part));
     if (!exists(context.os, path))
       throw Error(path, "is missing; build the layer with build-planescache, or leave it out with --layers");
     const std::uint64_t expected = source.facts.geometry.experts * section_bytes(origin.stored, source.shape);
@@ -133,22 +133,22 @@ const std::vector<Xxh3>* CacheSource::known(const std::string& part_file) const 
   if (!manifest) return nullptr;
   for (const FileEntry& entry : manifest->files)
     if (entry.path == part_file) return &entry.blocks;
-  throw Error(folder, fmt::format("its manifest does not list {}", part_file));
+  throw Error(directory, fmt::format("its manifest does not list {}", part_file));
 }
 
 std::vector<CacheSource> cache_sources(const Context& context, const FromCacheRequest& request) {
   const Store store = scan_store(context.os, request.cache_root, "");
   std::vector<CacheSource> out;
-  for (const auto& [rank, folders] : folders_by_rank(store, request)) {
-    std::optional<KnownModel> model = model_in(store, folders.front()->meta->ckpt_id);
+  for (const auto& [rank, directories] : directories_by_rank(store, request)) {
+    std::optional<KnownModel> model = model_in(store, directories.front()->meta->ckpt_id);
     if (!model) model = request.model;
-    for (const FoundCache* cache : folders) {
+    for (const FoundCache* cache : directories) {
       CacheSource source = open_source(context, *cache, model);
       for (const Tier tier : request.tiers) source.origins.push_back(origins(*source.facts.fp4, tier));
       const auto lacking = std::find_if(source.origins.begin(), source.origins.end(),
                                         [](const std::vector<Origin>& sections) { return sections.empty(); });
       if (lacking != source.origins.end()) {
-        if (cache != folders.back()) continue;
+        if (cache != directories.back()) continue;
         throw Error(
             cache->path,
             fmt::format(

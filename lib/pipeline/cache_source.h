@@ -19,9 +19,9 @@ struct Origin {
   bool derived() const { return made != stored; }
 };
 
-// A rank's folder.
+// A rank's directory.
 struct CacheSource {
-  std::string folder;
+  std::string directory;
   CacheFacts facts;                  // layers: indices; the position is the layer key
   std::optional<Manifest> manifest;  // none: nothing says what the bytes ought to be
   std::string geometry_from;         // "manifest /x/manifest.json": for people
@@ -36,8 +36,8 @@ struct CacheSource {
 void check_parts(const Context& context, const CacheSource& source, const std::vector<Origin>& origins,
                  std::uint64_t layer);
 
-// The folder of each rank that was asked for; where a rank has a split and a nibble cache, one that all tiers
-// can be made of. Errors: as packs_from_planescache().
+// The directory of each rank that was asked for; where a rank has a split and a nibble cache, one that all
+// tiers can be made of. Errors: as packs_from_planescache().
 std::vector<CacheSource> cache_sources(const Context& context, const FromCacheRequest& request);
 
 }  // namespace planesmith

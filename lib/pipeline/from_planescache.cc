@@ -44,7 +44,7 @@ class Assembly {
     sources_ = cache_sources(context_, request_);
     report.ckpt_id = sources_.front().facts.ckpt_id;
     for (const CacheSource& source : sources_) {
-      if (!source.manifest) report.without_manifest.push_back(source.folder);
+      if (!source.manifest) report.without_manifest.push_back(source.directory);
       for (std::size_t tier = 0; tier < request_.tiers.size(); ++tier) add_pack(source, tier, report);
     }
     for (std::size_t tier = 0; tier < request_.tiers.size(); ++tier)
@@ -129,11 +129,11 @@ class Assembly {
   // Packs made of shared blocks take next to nothing; whether blocks can be shared shows only when it is
   // tried.
   void check_space() const {
-    const std::string folder = writable_base(context_, request_.store);
-    const std::uint64_t available = free_space(context_.os, folder);
+    const std::string directory = writable_base(context_, request_.store);
+    const std::uint64_t available = free_space(context_.os, directory);
     if (!share_ && to_write_ > available)
-      throw Error(folder, fmt::format("not enough space: {} needed, {} free", exact_size(to_write_),
-                                      exact_size(available)));
+      throw Error(directory, fmt::format("not enough space: {} needed, {} free", exact_size(to_write_),
+                                         exact_size(available)));
   }
 
   int workers_within_memory() const {
@@ -165,7 +165,7 @@ class Assembly {
     }
     for (const Origin& origin : *job.origins) {
       const std::string file = format::part_file(job.source->facts.layers[job.key], origin.part);
-      job.files.push_back(File::open_read(context_.os, join(job.source->folder, file)));
+      job.files.push_back(File::open_read(context_.os, join(job.source->directory, file)));
       job.digests.push_back(job.source->known(file));
     }
     return true;
@@ -232,7 +232,7 @@ class Assembly {
     kernels_.from_nibbles(buffers.section.data(), tiles, buffers.codes.data(), buffers.derived.data());
     const std::string part = format::part_file(job.source->facts.layers[job.key],
                                                origin.made == Section::fpq13 ? "planes13" : "planes2");
-    const std::string path = join(job.source->folder, part);
+    const std::string path = join(job.source->directory, part);
     Xxh3 expected;
     if (const std::vector<Xxh3>* known = job.source->known(part)) {
       expected = (*known)[expert];

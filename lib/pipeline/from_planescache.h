@@ -42,7 +42,7 @@ struct FromCacheReport {
   std::uint64_t to_write = 0;          // bytes the packs take beyond what is there, unshared
   std::vector<Plan::Written> written;  // what the packs are, all ranks
   bool complete = false;
-  std::vector<std::string> without_manifest;  // folders of ranks whose bytes nothing vouches for
+  std::vector<std::string> without_manifest;  // directories of ranks whose bytes nothing vouches for
   std::vector<std::string> outputs;
 };
 

@@ -41,9 +41,10 @@ std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan
 
 std::string writable_base(const Context& context, const std::string& path) {
   std::string base = nearest_existing(context.os, path);
-  if (!S_ISDIR(status(context.os, base).st_mode)) throw Error(base, "is no folder; choose another name");
+  if (!S_ISDIR(status(context.os, base).st_mode))
+    throw Error(base, "is not a directory; choose another name");
   if (context.os.access(base.c_str(), W_OK | X_OK) != 0)
-    throw Error(base, fmt::format("is not writable: {}; choose another folder", std::strerror(errno)));
+    throw Error(base, fmt::format("is not writable: {}; choose another directory", std::strerror(errno)));
   return base;
 }
 

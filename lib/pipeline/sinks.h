@@ -12,7 +12,7 @@ namespace planesmith {
 std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan& plan,
                                               const BuildTarget& target);
 
-// The nearest folder of a path that is there already. Error: nothing can be made in it.
+// The nearest directory of a path that is there already. Error: nothing can be made in it.
 std::string writable_base(const Context& context, const std::string& path);
 
 }  // namespace planesmith

@@ -80,7 +80,7 @@ OP V max8(V a, V b) {
   return _mm256_max_epu8(a, b);
 }
 
-// A truth value for each byte.
+// A boolean for each byte.
 using Mask = V;
 OP Mask is_zero8(V a) {
   return _mm256_cmpeq_epi8(a, _mm256_setzero_si256());

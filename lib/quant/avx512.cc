@@ -99,7 +99,7 @@ OP V max8(V a, V b) {
   return _mm512_max_epu8(a, b);
 }
 
-// A truth value for each byte.
+// A boolean for each byte.
 using Mask = __mmask64;
 OP Mask is_zero8(V a) {
   return _mm512_testn_epi8_mask(a, a);

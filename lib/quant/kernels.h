@@ -103,7 +103,7 @@ struct Kernels {
 // Where the first non-finite weight or scale of a slice is; `found` false where all are finite.
 struct NonFinite {
   bool found = false;
-  bool in_scale = false;           // else in the weight (scale_2 of NVFP4 is checked by whoever reads it)
+  bool in_scale = false;  // else in the weight (scale_2 of NVFP4 is checked by the one that reads it)
   std::uint64_t row = 0, col = 0;  // element of the weight slice, or row and column of the scale slice
 };
 NonFinite find_nonfinite(const Mxfp4Slice&) noexcept;

@@ -65,8 +65,8 @@ PackSink::PackSink(const Context& context, PackSinkSpec spec, Trust trust)
       trust_(trust),
       shape_(format::rank_shape(spec_.geometry, spec_.world)),
       sections_(format::slot_sections(spec_.pack.tier)),
-      stem_(join(spec_.folder, format::pack_stem(spec_.pack, spec_.rank, spec_.world))),
-      records_(context, join(spec_.folder, "." + name_of(stem_)), stem_ + ".pack.manifest.json") {}
+      stem_(join(spec_.directory, format::pack_stem(spec_.pack, spec_.rank, spec_.world))),
+      records_(context, join(spec_.directory, "." + name_of(stem_)), stem_ + ".pack.manifest.json") {}
 
 File PackSink::engine_lock() const {
   for (;;) {
@@ -104,7 +104,7 @@ void PackSink::list(std::uint64_t key, bool present) const {
 }
 
 void PackSink::prepare() {
-  make_dirs(context_.os, spec_.folder);
+  make_dirs(context_.os, spec_.directory);
   const File lock = engine_lock();
   bool have_sidecar = exists(context_.os, sidecar_path());
   if (have_sidecar) listed();  // refuses what is not ours
@@ -128,7 +128,7 @@ void PackSink::prepare() {
   File pack = File::open_write(context_.os, pack_path());
   pack.truncate(spec_.pack.file_bytes());
   pack.sync();
-  sync_dir(context_.os, spec_.folder);
+  sync_dir(context_.os, spec_.directory);
   write_atomically(context_.os, sidecar_path(), format::sidecar_json(spec_.pack, {}));
 }
 

@@ -14,7 +14,7 @@
 namespace planesmith {
 
 struct PackSinkSpec {
-  std::string folder;
+  std::string directory;
   format::PackSpec pack;
   std::uint64_t rank = 0, world = 1;
   format::Geometry geometry;

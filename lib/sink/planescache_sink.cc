@@ -14,14 +14,14 @@ namespace {
 using format::Part;
 using format::Section;
 
-std::string part_path(const std::string& folder, std::uint64_t layer, const Part& part) {
-  return join(folder, format::part_file(layer, part.name));
+std::string part_path(const std::string& directory, std::uint64_t layer, const Part& part) {
+  return join(directory, format::part_file(layer, part.name));
 }
 
 // Whether the file is what its record says: by size, or by reading it.
-bool sound(const Context& context, const std::string& folder, const Manifest& record, const FileEntry& entry,
-           Trust trust) {
-  const std::string path = join(folder, entry.path);
+bool sound(const Context& context, const std::string& directory, const Manifest& record,
+           const FileEntry& entry, Trust trust) {
+  const std::string path = join(directory, entry.path);
   if (!exists(context.os, path)) return false;
   const File file = File::open_read(context.os, path);
   if (file.size() != entry.size) return false;
@@ -39,17 +39,17 @@ bool sound(const Context& context, const std::string& folder, const Manifest& re
 
 class CacheLayer : public LayerOutput {
  public:
-  CacheLayer(const Context& context, const Records& records, Manifest record, std::string folder,
+  CacheLayer(const Context& context, const Records& records, Manifest record, std::string directory,
              std::uint64_t layer, const std::vector<Part>& parts, const format::RankShape& shape,
              std::vector<LockFile> lock)
       : context_(context),
         records_(records),
         record_(std::move(record)),
-        folder_(std::move(folder)),
+        directory_(std::move(directory)),
         layer_(layer),
         lock_(std::move(lock)) {
     for (const Part& part : parts) {
-      const std::string path = part_path(folder_, layer, part);
+      const std::string path = part_path(directory_, layer, part);
       outputs_.push_back({part, path, File::create(context_.os, path + ".tmp"),
                           format::section_bytes(part.section, shape),
                           std::vector<Xxh3>(record_.facts->geometry.experts)});
@@ -88,12 +88,12 @@ class CacheLayer : public LayerOutput {
         remove_file(context_.os, output.path);
         replaced = true;
       }
-    if (replaced) sync_dir(context_.os, folder_);
+    if (replaced) sync_dir(context_.os, directory_);
     for (Output& output : outputs_) {
       output.file.close();
       rename_file(context_.os, output.path + ".tmp", output.path);
     }
-    sync_dir(context_.os, folder_);
+    sync_dir(context_.os, directory_);
     committed_ = true;
     for (Output& output : outputs_) {
       FileEntry entry;
@@ -119,12 +119,12 @@ class CacheLayer : public LayerOutput {
   Output& output_of(Section section) {
     for (Output& output : outputs_)
       if (output.part.section == section) return output;
-    throw Error(folder_, fmt::format("{} of layer {} is not being written", name(section), layer_));
+    throw Error(directory_, fmt::format("{} of layer {} is not being written", name(section), layer_));
   }
   const Context& context_;
   const Records& records_;
   Manifest record_;
-  const std::string folder_;
+  const std::string directory_;
   const std::uint64_t layer_;
   std::vector<LockFile> lock_;
   std::vector<Output> outputs_;
@@ -138,16 +138,16 @@ class PlanesCacheSink : public Sink {
         spec_(std::move(spec)),
         trust_(trust),
         shape_(format::rank_shape(spec_.geometry, spec_.meta.world)),
-        folder_(join(spec_.root, format::cache_folder(spec_.meta))),
-        records_(context, join(folder_, kCacheRecords), join(folder_, "manifest.json")) {}
+        directory_(join(spec_.root, format::cache_directory(spec_.meta))),
+        records_(context, join(directory_, kCacheRecords), join(directory_, "manifest.json")) {}
 
-  std::string describe() const override { return folder_; }
+  std::string describe() const override { return directory_; }
   std::uint64_t rank() const override { return spec_.meta.rank; }
 
   void prepare() override {
-    make_dirs(context_.os, folder_);
+    make_dirs(context_.os, directory_);
     const std::vector<LockFile> held = records_.lock();
-    const std::string path = join(folder_, format::kMetaName), text = format::meta_json(spec_.meta);
+    const std::string path = join(directory_, format::kMetaName), text = format::meta_json(spec_.meta);
     if (!exists(context_.os, path)) {
       write_atomically(context_.os, path, text);
       return;
@@ -156,13 +156,13 @@ class PlanesCacheSink : public Sink {
     try {
       if (format::parse_meta(found, path) == spec_.meta) return;
     } catch (const Error& error) {
-      // The folder's name has a digest of this meta.json, so it can be of no other cache.
+      // The directory's name has a digest of this meta.json, so it can be of no other cache.
       if (trust_ != Trust::nothing)
         throw Error(path, fmt::format("{}; --force rebuilds it and the layers", error.reason()));
       write_atomically(context_.os, path, text);
       return;
     }
-    throw Error(path, fmt::format("belongs to another cache: found {}, expected {}; move the folder away",
+    throw Error(path, fmt::format("belongs to another cache: found {}, expected {}; move the directory away",
                                   found, text));
   }
 
@@ -183,8 +183,9 @@ class PlanesCacheSink : public Sink {
     std::vector<LockFile> lock;
     if (!records_.try_lock(layer.index, lock)) return nullptr;
     if (trust_ == Trust::record && missing(layer.index, trust_) == SectionSet{}) return nullptr;
-    for (const Part& part : format::cache_parts(format::Fp4Tier::nibble))        // every part name there is
-      remove_file(context_.os, part_path(folder_, layer.index, part) + ".tmp");  // of a run that was killed
+    for (const Part& part : format::cache_parts(format::Fp4Tier::nibble))  // every part name there is
+      remove_file(context_.os,
+                  part_path(directory_, layer.index, part) + ".tmp");  // of a run that was killed
     std::vector<Part> to_make;
     for (const Part& part : format::cache_parts(spec_.fp4))
       if (sections[static_cast<std::size_t>(part.section)]) to_make.push_back(part);
@@ -199,7 +200,7 @@ class PlanesCacheSink : public Sink {
         record.facts->fp4 = spec_.fp4;
       }
     }
-    return std::make_unique<CacheLayer>(context_, records_, std::move(record), folder_, layer.index,
+    return std::make_unique<CacheLayer>(context_, records_, std::move(record), directory_, layer.index,
                                         std::move(to_make), shape_, std::move(lock));
   }
 
@@ -230,7 +231,7 @@ class PlanesCacheSink : public Sink {
     if (!record) return false;
     const std::string file = format::part_file(layer, part.name);
     for (const FileEntry& entry : record->files)
-      if (entry.path == file) return sound(context_, folder_, *record, entry, trust);
+      if (entry.path == file) return sound(context_, directory_, *record, entry, trust);
     return false;
   }
 
@@ -250,7 +251,7 @@ class PlanesCacheSink : public Sink {
   const PlanesCacheSpec spec_;
   const Trust trust_;
   const format::RankShape shape_;
-  const std::string folder_;
+  const std::string directory_;
   const Records records_;
 };
 

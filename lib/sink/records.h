@@ -1,6 +1,6 @@
-// What is known about the finished layers of one artifact: a record per layer in a folder of our own, merged
-// into the manifest when the set is complete. A record is a manifest of one layer. Also the locks that keep
-// runs apart.
+// What is known about the finished layers of one artifact: a record per layer in a directory of our own,
+// merged into the manifest when the set is complete. A record is a manifest of one layer. Also the locks that
+// keep runs apart.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace planesmith {
 
-// In a planes cache's folder: the prefix of its records and locks.
+// In a planes cache's directory: the prefix of its records and locks.
 inline constexpr std::string_view kCacheRecords = ".planesmith";
 
 class Records {

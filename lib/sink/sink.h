@@ -1,4 +1,4 @@
-// Where converted experts go. A Sink is one artifact of one rank: a planes-cache folder or a pack. It is
+// Where converted experts go. A Sink is one artifact of one rank: a planes-cache directory or a pack. It is
 // filled layer by layer; a layer shows up under its final name (or in the sidecar) only when all of it is
 // durable.
 #pragma once
@@ -42,7 +42,7 @@ class Sink {
   virtual ~Sink() = default;
   virtual std::string describe() const = 0;  // for messages: the path
   virtual std::uint64_t rank() const = 0;
-  // Makes the folder (and an empty pack) ready. Errors: something else is in its place.
+  // Makes the directory (and an empty pack) ready. Errors: something else is in its place.
   virtual void prepare() = 0;
   // Sections still to be made for a layer; none: the layer is finished.
   virtual SectionSet missing(const SparseLayer& layer) = 0;

@@ -15,8 +15,8 @@
 namespace planesmith {
 namespace {
 
-// Where in the repository the manifest's folder is: the prefix that makes most of its paths meet one of the
-// listing.
+// Where in the repository the manifest's directory is: the prefix that makes most of its paths meet one of
+// the listing.
 std::string best_prefix(const std::set<std::string>& paths, const std::vector<FileEntry>& listing) {
   std::map<std::string, std::size_t> votes;
   for (const FileEntry& remote : listing) {

@@ -149,7 +149,7 @@ Json to_json(const BootVerdict& verdict) {
   if (verdict.hit()) out["environment"] = {{"VLLM_MOE_W2_CKPT_ID", boot.ckpt_id}};
   for (const CacheVerdict& cache : verdict.caches) {
     Json one = {{"rank", cache.rank},
-                {"folder", printable(cache.path)},
+                {"directory", printable(cache.path)},
                 {"fp4", format::name(boot.fp4)},
                 {"hit", cache.hit()},
                 {"layers", layers_json(cache.layers)}};

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "verify/probe.h"
+#include "store/probe.h"
 #include "verify/sample.h"
 
 namespace planesmith {

@@ -60,7 +60,7 @@ Json to_json(const Store& store) {
                 {"packs", Json::array()}};
     std::uint64_t bytes = 0;
     for (const FoundCache* cache : identity.caches) {
-      one["planescache"].push_back(with_defect({{"folder", printable(cache->path)},
+      one["planescache"].push_back(with_defect({{"directory", printable(cache->path)},
                                                 {"rank", cache->meta->rank},
                                                 {"fp4", format::name(cache->fp4())},
                                                 {"layers", cache->layers.size()},

@@ -12,7 +12,7 @@
 #include "base/parallel.h"
 #include "pipeline/expert_source.h"
 #include "quant/backend.h"
-#include "verify/locate.h"
+#include "store/locate.h"
 #include "verify/report.h"
 
 namespace planesmith {
@@ -107,7 +107,7 @@ class Comparison {
   std::string repair(const std::string& program, const std::string& rest, std::uint64_t rank,
                      std::uint64_t layer) const {
     return fmt::format("{} {} {} --ckpt-id {} --world {} --rank {} --zero-mode {} --layers {} --force",
-                       program, shell_quoted(real_path(checkpoint_.folder())), rest,
+                       program, shell_quoted(real_path(checkpoint_.directory())), rest,
                        shell_quoted(verdict_.boot.ckpt_id), verdict_.boot.world, rank,
                        format::name(verdict_.boot.zero_mode), layer);
   }
@@ -140,7 +140,7 @@ class Comparison {
                                                       verdict_.boot.ckpt_id, verdict_.boot.zero_mode);
       Holder holder{pack.path,
                     repair("build-fp4-packs",
-                           fmt::format("--out {} --tiers {}", shell_quoted(real_path(store_.folder)),
+                           fmt::format("--out {} --tiers {}", shell_quoted(real_path(store_.directory)),
                                        format::name(pack.tier)),
                            pack.rank, layer.index),
                     pack.rank,

@@ -9,7 +9,7 @@
 
 #include "base/context.h"
 #include "checkpoint/model.h"
-#include "verify/probe.h"
+#include "store/probe.h"
 
 namespace planesmith {
 

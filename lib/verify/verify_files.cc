@@ -96,9 +96,9 @@ class Verifier {
     if (item.kind != file || entry.link_target)
       return differs(Kind::kind, entry.path,
                      fmt::format("is {}, {} was expected",
-                                 item.kind == file     ? "a file"
-                                 : item.kind == folder ? "a folder"
-                                                       : "a device, FIFO or socket",
+                                 item.kind == file        ? "a file"
+                                 : item.kind == directory ? "a directory"
+                                                          : "a device, FIFO or socket",
                                  expected));
     const auto size = static_cast<std::uint64_t>(item.status.st_size);
     if (entry.size != kUnknownSize && size != entry.size)
@@ -136,7 +136,7 @@ class Verifier {
     const TreeItem item = look_at(context_.os, options_.root, derived.path);
     if (item.kind == TreeItem::Kind::missing)
       return differs(Kind::missing, derived.path, "a file was expected");
-    if (item.kind != TreeItem::Kind::file) return differs(Kind::kind, derived.path, "is no file");
+    if (item.kind != TreeItem::Kind::file) return differs(Kind::kind, derived.path, "is not a file");
     std::string found;
     try {
       found = read_text(context_.os, full, kMaxDerived);
@@ -334,7 +334,7 @@ std::string_view name(Difference::Kind kind) {
 
 Verification verify_files(const Context& context, const Manifest& manifest, std::string_view manifest_text,
                           const VerifyOptions& options) {
-  if (!S_ISDIR(status(context.os, options.root).st_mode)) throw Error(options.root, "is not a folder");
+  if (!S_ISDIR(status(context.os, options.root).st_mode)) throw Error(options.root, "is not a directory");
   const std::optional<std::string> other = other_identity(context.os, manifest, options.root);
   if (!other) return Verifier(context, manifest, manifest_text, options).run();
   const Manifest local = under_identity(manifest, *other);

@@ -14,7 +14,7 @@
 namespace planesmith {
 
 struct VerifyOptions {
-  std::string root;                // the folder that stands for the manifest's
+  std::string root;                // the directory that stands for the manifest's
   std::string manifest_path{};     // never counted as an extra file
   std::optional<Hashes> hashes{};  // none: XXH3 where it is recorded, else what is
   bool quick = false;              // presence, kind, size, meta.json and sidecars only
@@ -40,18 +40,19 @@ struct Verification {
   bool ok() const { return differences.empty(); }
 };
 
-// An interrupted run (an Error with such a code) keeps what was found good in the user's cache folder under
-// `manifest_text`, the manifest's bytes, and a later one goes on from there.
-// Errors: usage where a digest is asked for that the manifest does not have; the root cannot be read.
+// An interrupted run (an Error with such a code) keeps what was found good in the user's cache directory
+// under `manifest_text`, the manifest's bytes, and a later one goes on from there. Errors: usage where a
+// digest is asked for that the manifest does not have; the root cannot be read.
 Verification verify_files(const Context& context, const Manifest& manifest, std::string_view manifest_text,
                           const VerifyOptions& options);
 
-// Where all paths of a tree begin with one folder that `root` lacks, `root` is taken for that folder itself.
+// Where all paths of a tree begin with one directory that `root` lacks, `root` is taken for that directory
+// itself.
 void fit_to_root(Os& os, Manifest& manifest, const std::string& root);
 
 // Compares the manifest with a Hugging Face repository's listing, without a download: sizes and, where the
 // manifest has no SHA-256 or the listing only git's SHA-1, digests of the files below options.root. The
-// repository may hold the manifest's folder at any place.
+// repository may hold the manifest's directory at any place.
 std::vector<Difference> compare_with_listing(const Context& context, const Manifest& manifest,
                                              const std::vector<FileEntry>& listing,
                                              const VerifyOptions& options);

@@ -14,9 +14,9 @@ namespace {
 constexpr std::string_view kGroup = "verify";
 constexpr auto kSaveInterval = std::chrono::seconds(5);
 
-bool lies_below(const std::string& folder, const std::string& root) {
-  // The folder may not be there yet: its nearest ancestor that is decides.
-  std::string there = folder;
+bool lies_below(const std::string& directory, const std::string& root) {
+  // The directory may not be there yet: its nearest ancestor that is decides.
+  std::string there = directory;
   while (there != "/" && there != ".") {
     try {
       return is_inside(real_path(there), real_path(root));
@@ -31,7 +31,7 @@ bool lies_below(const std::string& folder, const std::string& root) {
 
 VerifyRecord::VerifyRecord(const Context& context, const std::string& root, std::string key)
     : context_(context), key_(std::move(key)), next_save_(std::chrono::steady_clock::now() + kSaveInterval) {
-  kept_ = !user_cache_folder().empty() && !lies_below(user_cache_folder(), root);
+  kept_ = !user_cache_directory().empty() && !lies_below(user_cache_directory(), root);
   if (!kept_) return;
   const Json found = recall(context.os, kGroup, key_);
   if (!found.is_object()) return;

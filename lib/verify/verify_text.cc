@@ -68,10 +68,10 @@ std::string rebuild_command(const Manifest& manifest, const Verification& result
                           format::name(*facts.tier));
   } else {
     // <root>/v2/<key>/tp<W>-rank<r>
-    const std::string folder = format::cache_folder(
+    const std::string directory = format::cache_directory(
         {id, facts.world, facts.rank, facts.zero_mode, facts.fp4 == format::Fp4Tier::quintal});
     const std::string root =
-        real.ends_with("/" + folder) ? real.substr(0, real.size() - folder.size() - 1) : "ROOT";
+        real.ends_with("/" + directory) ? real.substr(0, real.size() - directory.size() - 1) : "ROOT";
     program = fmt::format("build-planescache CHECKPOINT --out {} --fp4 {}", shell_quoted(root),
                           format::name(*facts.fp4));
   }
@@ -98,9 +98,9 @@ std::vector<std::string> small_repairs(const Manifest& manifest, const Verificat
   return out;
 }
 
-// Whether a folder belongs to a snapshot of a Hugging Face cache, whose files are links into blobs/.
-bool in_snapshot(const std::string& folder) {
-  return real_path(folder).find("/snapshots/") != std::string::npos;
+// Whether a directory belongs to a snapshot of a Hugging Face cache, whose files are links into blobs/.
+bool in_snapshot(const std::string& directory) {
+  return real_path(directory).find("/snapshots/") != std::string::npos;
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ std::vector<std::string> advice(const Manifest& manifest, const Verification& re
                     [](const Difference& difference) { return difference.kind == Kind::missing; });
   if (missing != 0 && static_cast<std::uint64_t>(missing) == result.files)
     out.push_back(fmt::format(
-        "nothing of it is in {}: name the folder that the manifest's paths start from with --root",
+        "nothing of it is in {}: name the directory that the manifest's paths start from with --root",
         options.root));
   else if (damaged && manifest.facts) {
     // Without their meta.json or sidecar data are of no identity: that comes first.
@@ -132,7 +132,8 @@ std::vector<std::string> advice(const Manifest& manifest, const Verification& re
                   "these are links into a Hugging Face cache: make files of them, which as hard links take "
                   "no space, by cp -rlL {} DIR, and verify with --root DIR",
                   shell_quoted(real_path(options.root)))
-            : "links are never followed: verify the folder that holds the files themselves, or a copy made "
+            : "links are never followed: verify the directory that holds the files themselves, or a copy "
+              "made "
               "with cp -rL");
   if (has(result, {Kind::extra})) out.push_back("take away what is extra, or accept it with --allow-extra");
   if (has(result, {Kind::listing})) out.push_back("upload what differs in the repository again");

@@ -23,10 +23,10 @@ struct Row {
 };
 
 struct Settings {
-  std::string only;     // measurements whose name contains this
-  std::string folder;   // on a disk; what is made in it is removed
-  std::string sharing;  // on a file system that shares blocks
-  std::string headers;  // of a real model: config.json and *.safetensors.json
+  std::string only;       // measurements whose name contains this
+  std::string directory;  // on a disk; what is made in it is removed
+  std::string sharing;    // on a file system that shares blocks
+  std::string headers;    // of a real model: config.json and *.safetensors.json
 };
 
 class Runner {
@@ -75,12 +75,12 @@ class Arena {
   std::uint64_t bytes_;
 };
 
-// A folder of our own, removed at the end.
-class Folder {
+// A directory of our own, removed at the end.
+class Directory {
  public:
-  explicit Folder(const std::string& parent);
-  Folder(const Folder&) = delete;
-  ~Folder();
+  explicit Directory(const std::string& parent);
+  Directory(const Directory&) = delete;
+  ~Directory();
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
 
  private:

@@ -26,20 +26,20 @@ struct Checkpoints {
   Model model;
 };
 
-Checkpoints make_checkpoint(const Folder& folder) {
-  run_program("make-checkpoint", {"--out", folder / "checkpoint", "--layers", fmt::to_string(kLayers),
+Checkpoints make_checkpoint(const Directory& directory) {
+  run_program("make-checkpoint", {"--out", directory / "checkpoint", "--layers", fmt::to_string(kLayers),
                                   "--experts", fmt::to_string(kExperts), "--hidden", "4096", "--intermediate",
                                   "2048", "--fill-layers", fmt::format("0-{}", kLayers - 1)});
   Context context;
   context.threads = hardware_threads();
-  Checkpoint checkpoint = Checkpoint::open(context, folder / "checkpoint");
+  Checkpoint checkpoint = Checkpoint::open(context, directory / "checkpoint");
   Model model = find_experts(checkpoint);
   return {context, std::move(checkpoint), std::move(model)};
 }
 
-void empty(const std::string& folder) {
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
+void empty(const std::string& directory) {
+  std::filesystem::remove_all(directory);
+  std::filesystem::create_directories(directory);
   ::sync();
 }
 
@@ -108,14 +108,14 @@ void compare_build(Runner& runner, const Checkpoints& input, const std::string& 
 void compare_sharing(Runner& runner, const Checkpoints& input) {
   const std::string name = "build-fp4-packs --from-planescache, shared blocks";
   if (!runner.wants(name)) return;
-  const Folder folder(runner.settings().sharing);
+  const Directory directory(runner.settings().sharing);
   PlanRequest request;
   request.cache = format::Fp4Tier::nibble;
   build(input.context, input.checkpoint, input.model, make_plan(input.model, request),
-        {"bench", folder / "planescache", "", Trust::record}, *make_backend({"cpu", "auto", {}}));
+        {"bench", directory / "planescache", "", Trust::record}, *make_backend({"cpu", "auto", {}}));
   FromCacheRequest packs;
-  packs.cache_root = folder / "planescache";
-  packs.store = folder / "store";
+  packs.cache_root = directory / "planescache";
+  packs.store = directory / "store";
   packs.tiers = {format::Tier::base, format::Tier::delta, format::Tier::fp4};
   packs.layers = {0};
   const auto seconds = [&](Reflink reflink) {
@@ -136,7 +136,7 @@ void compare_sharing(Runner& runner, const Checkpoints& input) {
 
 void builders(Runner& runner) {
   if (!runner.wants_any("build-")) return;
-  const Folder memory(kInMemory), disk(runner.settings().folder);
+  const Directory memory(kInMemory), disk(runner.settings().directory);
   const Checkpoints input = make_checkpoint(memory);
   for (const bool on_disk : {false, true}) {
     const std::string where = on_disk ? " to disk, elapsed" : " to memory, processor time",

@@ -1,7 +1,7 @@
 // pack-chunks against tar and zstd: the same tree in the page cache, the same level and threads, the same
 // digests.
-//   PLANESMITH_BENCH_PLANES  a folder to pack, e.g. what build-planescache made of make-checkpoint's layers
-//   PLANESMITH_BENCH_DIR     a folder on the file system to write to
+//   PLANESMITH_BENCH_PLANES  a directory to pack, e.g. what build-planescache made of make-checkpoint's
+//   layers PLANESMITH_BENCH_DIR     a directory on the file system to write to
 // Each is measured where neither side makes its output durable, and unpacking also where both do.
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -41,9 +41,9 @@ void shell(const std::string& script) {
   if (::system(command.c_str()) != 0) throw std::runtime_error("failed: " + script);
 }
 
-std::uint64_t size_of(const std::string& folder) {
+std::uint64_t size_of(const std::string& directory) {
   std::uint64_t sum = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
     if (entry.is_regular_file()) sum += entry.file_size();
   return sum;
 }
@@ -134,7 +134,7 @@ class Bench {
   std::string out() const { return dir_ + "/out"; }
   Context context(bool durable) { return {.os = durable ? posix() : no_sync_, .threads = threads_}; }
 
-  // An empty folder, and a disk that is at rest.
+  // An empty directory, and a disk that is at rest.
   void clean() const {
     std::filesystem::remove_all(out());
     std::filesystem::create_directories(out());

@@ -59,21 +59,21 @@ int main(int argc, char** argv) {
   CLI::App app("Measures kernels and programs against the machine's own copying.");
   bench::Settings settings;
   std::string json;
-  settings.folder = std::filesystem::temp_directory_path();
+  settings.directory = std::filesystem::temp_directory_path();
   settings.headers = "../shared/real";
   app.add_option("--only", settings.only, "Only measurements whose name contains this");
-  app.add_option("--dir", settings.folder,
-                 "Folder on a disk to write to and read from; 3 GiB are taken for a while")
+  app.add_option("--dir", settings.directory,
+                 "Directory on a disk to write to and read from; 3 GiB are taken for a while")
       ->capture_default_str();
   app.add_option("--sharing-dir", settings.sharing,
-                 "Folder on a file system that shares blocks (XFS, Btrfs). Default: that of --dir");
+                 "Directory on a file system that shares blocks (XFS, Btrfs). Default: that of --dir");
   app.add_option("--headers", settings.headers,
-                 "Folder with the headers of a real model: config.json, *.safetensors.json, or "
+                 "Directory with the headers of a real model: config.json, *.safetensors.json, or "
                  "headers.tar.xz of them")
       ->capture_default_str();
   app.add_option("--json", json, "Write the results to this file");
   CLI11_PARSE(app, argc, argv);
-  if (settings.sharing.empty()) settings.sharing = settings.folder;
+  if (settings.sharing.empty()) settings.sharing = settings.directory;
   fmt::print("{}, {} threads\n{:<64} {:>12} {:>12} {:>7}\n", bench::processor(), hardware_threads(), "",
              "work", "yardstick", "ratio");
   bench::Runner runner(settings);

@@ -12,15 +12,15 @@
 namespace planesmith::bench {
 namespace {
 
-// The headers of a real model, in a folder or an archive, as a checkpoint without contents. False where there
-// are none.
-bool make_real(const std::string& from, const Folder& folder) {
+// The headers of a real model, in a directory or an archive, as a checkpoint without contents. False where
+// there are none.
+bool make_real(const std::string& from, const Directory& directory) {
   std::string headers;
   if (!std::filesystem::exists(from)) return false;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(from)) {
     const std::string path = entry.path().string();
     if (path.ends_with("headers.tar.xz")) {
-      headers = folder / "headers";
+      headers = directory / "headers";
       std::filesystem::create_directory(headers);
       if (system(fmt::format("tar -xf '{}' -C '{}'", path, headers).c_str()) != 0) return false;
       break;
@@ -31,7 +31,7 @@ bool make_real(const std::string& from, const Folder& folder) {
     }
   }
   if (headers.empty()) return false;
-  run_program("make-checkpoint", {"--out", folder / "real", "--from-headers", headers});
+  run_program("make-checkpoint", {"--out", directory / "real", "--from-headers", headers});
   return true;
 }
 
@@ -39,30 +39,31 @@ void dry_run(Runner& runner) {
   const std::string time = "dry run over a real model's headers, seconds",
                     memory = "dry run over a real model's headers, MB of memory";
   if (!runner.wants(time) && !runner.wants(memory)) return;
-  const Folder folder(runner.settings().folder);
-  if (!make_real(runner.settings().headers, folder))
+  const Directory directory(runner.settings().directory);
+  if (!make_real(runner.settings().headers, directory))
     return runner.skip(time, "no headers in " + runner.settings().headers);
   // All headers are read; one layer is planned, so that the space for a whole cache need not be there.
-  const Usage usage = run_program("build-planescache",
-                                  {folder / "real", "--out", folder / "out", "--dry-run", "--layers", "0"});
+  const Usage usage = run_program(
+      "build-planescache", {directory / "real", "--out", directory / "out", "--dry-run", "--layers", "0"});
   runner.limit(time, usage.seconds, 5);
   runner.limit(memory, static_cast<double>(usage.peak_memory) / 1e6, 300);
 }
 
 void peak_memory(Runner& runner) {
   const std::string name = "build-planescache --memory {}, MiB of memory";
-  const Folder folder(kInMemory);
+  const Directory directory(kInMemory);
   bool made = false;
   for (const char* size : {"64MiB", "256MiB", "2GiB"}) {
     const std::string row = fmt::format(fmt::runtime(name), size);
     if (!runner.wants(row)) continue;
     if (!made)
-      run_program("make-checkpoint", {"--out", folder / "in", "--layers", "2", "--experts", "8", "--hidden",
-                                      "4096", "--intermediate", "2048"});
+      run_program("make-checkpoint", {"--out", directory / "in", "--layers", "2", "--experts", "8",
+                                      "--hidden", "4096", "--intermediate", "2048"});
     made = true;
-    std::filesystem::remove_all(folder / "out");
-    const Usage usage = run_program("build-planescache", {folder / "in", "--out", folder / "out", "--memory",
-                                                          size, "--ckpt-id", "bench", "--backend", "cpu"});
+    std::filesystem::remove_all(directory / "out");
+    const Usage usage =
+        run_program("build-planescache", {directory / "in", "--out", directory / "out", "--memory", size,
+                                          "--ckpt-id", "bench", "--backend", "cpu"});
     const double mib = static_cast<double>(kMiB);
     runner.limit(row, static_cast<double>(usage.peak_memory) / mib,
                  static_cast<double>(parse_size(size, "--memory")) / mib + 64);
@@ -79,8 +80,8 @@ void large_header(Runner& runner) {
         R"("model.layers.0.mlp.experts.{:016}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}},)", i);
   text.back() = '}';
   text.resize(99'000'000, ' ');
-  const Folder folder(runner.settings().folder);
-  File file = File::create(posix(), folder / "x.safetensors");
+  const Directory directory(runner.settings().directory);
+  File file = File::create(posix(), directory / "x.safetensors");
   std::uint8_t size[8];
   for (int i = 0; i < 8; ++i) size[i] = static_cast<std::uint8_t>(text.size() >> 8 * i);
   file.write(size, 0);

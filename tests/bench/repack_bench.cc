@@ -8,7 +8,7 @@
 
 #include "base/parallel.h"
 #include "bench/bench.h"
-#include "codebook/repack.h"
+#include "repack/repack.h"
 
 namespace planesmith::bench {
 namespace {
@@ -17,9 +17,9 @@ constexpr int kThreads = 2;
 constexpr std::uint64_t kExperts = 32, kHidden = 4096,
                         kInner = 2048;  // of DeepSeek-V4-Flash's size: 12.75 MiB each
 
-void make_checkpoint(const std::string& folder) {
-  std::filesystem::create_directory(folder);
-  std::ofstream(folder + "/config.json") << fmt::format(
+void make_checkpoint(const std::string& directory) {
+  std::filesystem::create_directory(directory);
+  std::ofstream(directory + "/config.json") << fmt::format(
       R"({{"num_hidden_layers": 1, "n_routed_experts": {}, "hidden_size": {}, "moe_intermediate_size": {}}})",
       kExperts, kHidden, kInner);
   nlohmann::ordered_json header;
@@ -38,7 +38,7 @@ void make_checkpoint(const std::string& folder) {
       add(stem + ".scale", "F8_E8M0", rows, cols / 32);
     }
   const std::string text = header.dump();
-  std::ofstream file(folder + "/model.safetensors", std::ios::binary);
+  std::ofstream file(directory + "/model.safetensors", std::ios::binary);
   for (int i = 0; i < 8; ++i) file.put(static_cast<char>(text.size() >> 8 * i));
   file << text;
   // Magnitudes as often as in DeepSeek-V4-Flash: how many of 128.
@@ -86,21 +86,21 @@ void repack_experts(Runner& runner) {
   const Case cases[] = {{Granularity::tensor_sym, 4, 0.8}, {Granularity::tensor, 4, 0},
                         {Granularity::expert, 4, 0},       {Granularity::row, 4, 0},
                         {Granularity::block32, 4, 0.25},   {Granularity::block32, 8, 0}};
-  std::optional<Folder> folder;
+  std::optional<Directory> directory;
   for (const Case& each : cases) {
     const std::string row =
         fmt::format("repack {} {} levels, 2 threads", name(each.granularity), each.levels);
     if (!runner.wants(row)) continue;
-    if (!folder) {
-      folder.emplace(kInMemory);
-      make_checkpoint(*folder / "in");
+    if (!directory) {
+      directory.emplace(kInMemory);
+      make_checkpoint(*directory / "in");
     }
     RepackOptions options;
-    options.source = *folder / "in";
-    options.target = *folder / "out";
+    options.source = *directory / "in";
+    options.target = *directory / "out";
     options.granularity = each.granularity;
     options.levels = each.levels;
-    const std::uint64_t bytes = std::filesystem::file_size(*folder / "in/model.safetensors");
+    const std::uint64_t bytes = std::filesystem::file_size(*directory / "in/model.safetensors");
     runner.compare(
         row, 2 * bytes, each.target,
         [&] {
@@ -108,8 +108,8 @@ void repack_experts(Runner& runner) {
           return processor_time([&] { repack(Context{.threads = kThreads}, options); });
         },
         [&] {
-          std::filesystem::remove(*folder / "copy");
-          return processor_time([&] { copy(*folder / "in/model.safetensors", *folder / "copy"); });
+          std::filesystem::remove(*directory / "copy");
+          return processor_time([&] { copy(*directory / "in/model.safetensors", *directory / "copy"); });
         },
         5);
   }

@@ -106,10 +106,10 @@ Arena::~Arena() {
   munmap(data_, bytes_);
 }
 
-Folder::Folder(const std::string& parent) : path_(parent + "/planesmith-bench.XXXXXX") {
-  if (mkdtemp(path_.data()) == nullptr) throw Error(path_, "cannot make the folder");
+Directory::Directory(const std::string& parent) : path_(parent + "/planesmith-bench.XXXXXX") {
+  if (mkdtemp(path_.data()) == nullptr) throw Error(path_, "cannot make the directory");
 }
-Folder::~Folder() {
+Directory::~Directory() {
   std::filesystem::remove_all(path_);
 }
 

@@ -14,11 +14,11 @@ namespace {
 
 struct Files {
   static constexpr std::uint64_t kEach = 256 << 20, kCount = 4, kBytes = kEach * kCount;
-  std::string folder;
+  std::string directory;
   Manifest manifest;
 
-  explicit Files(const std::string& where) : folder(where) {
-    std::filesystem::create_directory(folder);
+  explicit Files(const std::string& where) : directory(where) {
+    std::filesystem::create_directory(directory);
     std::vector<std::uint8_t> text(8 << 20);
     std::uint64_t state = 1;
     for (std::uint64_t i = 0; i < kCount; ++i) {
@@ -33,9 +33,10 @@ struct Files {
       }
       file.sync();  // clean pages can be dropped
     }
-    manifest = make_manifest({.threads = hardware_threads()}, {folder}, folder + "/m.json", {}).manifest;
+    manifest =
+        make_manifest({.threads = hardware_threads()}, {directory}, directory + "/m.json", {}).manifest;
   }
-  std::string path(std::uint64_t i) const { return folder + "/" + std::to_string(i); }
+  std::string path(std::uint64_t i) const { return directory + "/" + std::to_string(i); }
 
   void drop() const {
     for (std::uint64_t i = 0; i < kCount; ++i) File::open_read(posix(), path(i)).drop_cache(0, 0);
@@ -51,7 +52,7 @@ struct Files {
     });
   }
   void verify(int threads, Hashes hashes) const {
-    const VerifyOptions options{.root = folder, .manifest_path = {}, .hashes = hashes};
+    const VerifyOptions options{.root = directory, .manifest_path = {}, .hashes = hashes};
     if (!verify_files({.threads = threads}, manifest, "bench", options).ok())
       throw std::runtime_error("files differ");
   }
@@ -61,8 +62,8 @@ struct Files {
 
 void verification(Runner& runner) {
   if (!runner.wants_any("verify ")) return;
-  const Folder folder(runner.settings().folder);
-  const Files files(folder / "files");
+  const Directory directory(runner.settings().directory);
+  const Files files(directory / "files");
   const Hashes xxh3{.xxh3 = true, .sha256 = false}, sha256{.xxh3 = false, .sha256 = true};
   const int all = hardware_threads();
   runner.compare(

@@ -40,8 +40,8 @@ class Shard:
         text = json.dumps(out).encode()
         open(self.path, "wb").write(struct.pack("<Q", len(text)) + text + data)
 
-what, folder = sys.argv[1], sys.argv[2]
-path = lambda name: os.path.join(folder, name)
+what, directory = sys.argv[1], sys.argv[2]
+path = lambda name: os.path.join(directory, name)
 index = json.load(open(path("model.safetensors.index.json")))
 config = json.load(open(path("config.json")))
 where = index["weight_map"]

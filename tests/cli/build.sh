@@ -43,8 +43,8 @@ expect 2 build-fp4-packs -o s3
 expect 2 build-fp4-packs "$CK" --from-planescache t/planescache -o s3
 
 # --- a damaged cache is not made into packs ---
-folder=$(dirname "$(grep -l '"another"' t/planescache/v2/*/tp1-rank0/meta.json)")
-printf 'X' | dd of="$folder/layer1.fp13.bin" bs=1 seek=40000 conv=notrunc status=none
+directory=$(dirname "$(grep -l '"another"' t/planescache/v2/*/tp1-rank0/meta.json)")
+printf 'X' | dd of="$directory/layer1.fp13.bin" bs=1 seek=40000 conv=notrunc status=none
 expect 3 build-fp4-packs --from-planescache t/planescache -o s4 --ckpt-id another --tiers delta
 says 'layer1.fp13.bin: at byte 24576: expert 1 is not what the manifest says'
 grep -q '"layers": \[\]\|"layers": \[0\]' s4/delta*.json || fail "the damaged layer is listed"
@@ -100,7 +100,7 @@ refused 2 'the smallest that works here is 2.00 MiB' build-planescache "$CK" -o 
 refused 2 '' build-planescache "$CK" --ckpt-id x
 refused 2 '' build-planescache "$CK" -o n --ckpt-id x --fp4 octal
 refused 2 "tier 'fp5' is none of" build-planescache "$CK" -o n --store n2 --tiers base,fp5 --ckpt-id x
-refused 1 'there is no such folder' build-planescache nowhere -o n --ckpt-id x
+refused 1 'there is no such directory' build-planescache nowhere -o n --ckpt-id x
 mkdir empty; refused 1 'empty/config.json: is missing' build-planescache empty -o n --ckpt-id x
 refused 1 'not enough space' build-planescache "$CK" -o /proc/n --ckpt-id x
 ln -s "$CK" inside; refused 2 'lies inside the checkpoint' build-planescache "$CK" -o inside/n --ckpt-id x
@@ -112,13 +112,13 @@ for model in ds4-mini glm-fp8-mini glm-nvfp4-mini; do
   cp -r "$GOLDEN/$model/checkpoint" "bad-$model"
   python3 - "bad-$model" <<'EOF' || skip "python3 is needed to damage a checkpoint"
 import json, struct, sys
-folder = sys.argv[1]
-index = json.load(open(folder + "/model.safetensors.index.json"))["weight_map"]
+directory = sys.argv[1]
+index = json.load(open(directory + "/model.safetensors.index.json"))["weight_map"]
 # the last layer's first expert: a scale (MXFP4, NVFP4) or a weight (FP8) that is NaN
 names = [n for n in index if ".experts.1." in n and ("down_proj" in n or ".w2." in n) and "mtp" not in n]
-suffix = ".weight" if "fp8" in folder else ".weight_scale" if "nvfp4" in folder else ".scale"
+suffix = ".weight" if "fp8" in directory else ".weight_scale" if "nvfp4" in directory else ".scale"
 name = sorted(n for n in names if n.endswith(suffix) and any(p in n for p in ("layers.1.", "layers.2.")))[-1]
-path = folder + "/" + index[name]
+path = directory + "/" + index[name]
 with open(path, "r+b") as f:
     size = struct.unpack("<Q", f.read(8))[0]
     start = json.loads(f.read(size))[name]["data_offsets"][0]

@@ -31,7 +31,7 @@ expect 0 check --profile "$WORK/glm.json"
 prints 'from profile glm-mini$'
 PLANESMITH_PROFILES=$WORK expect 0 check --profile glm
 PLANESMITH_PROFILES=$WORK expect 2 check --profile glum
-says "glum: is no profile, neither a file nor one of .*glm"
+says "glum: is not a profile, neither a file nor one of .*glm"
 
 # --- for shells and pipelines ---
 expect 0 with --print-env

@@ -1,7 +1,7 @@
-# Sourced by every command-line test. Gives it a scratch folder that is removed at the end, and a few words
+# Sourced by every command-line test. Gives it a scratch directory that is removed at the end, and a few words
 # for saying what must hold. BIN and SOURCE come from ctest; by hand: BIN=build/release/bin SOURCE=. bash tests/cli/X.sh
 set -u
-BIN=${BIN:?folder of the built programs} SOURCE=${SOURCE:?root of the source tree}
+BIN=${BIN:?directory of the built programs} SOURCE=${SOURCE:?root of the source tree}
 GOLDEN=$SOURCE/tests/golden
 SHARED=${PLANESMITH_SHARED:-$SOURCE/../shared}
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/planesmith.XXXXXX")

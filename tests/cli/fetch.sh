@@ -93,7 +93,7 @@ mv hub/set.manifest.json .
 expect 1 fetch --out j
 says 'not complete'
 
-# upload, with an hf that copies into the hub's folder
+# upload, with an hf that copies into the hub's directory
 mkdir bin other
 cat >bin/hf <<'HF'
 #!/bin/sh

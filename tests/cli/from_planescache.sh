@@ -56,8 +56,8 @@ expect 0 build-planescache "$MODEL/checkpoint" -o own --ckpt-id own -q
 cp wrong.json own.json
 expect 0 build-fp4-packs --from-planescache own -o own-store --profile own.json
 prints '^copied .*, verified against the cache.s manifest'
-folder=$(echo own/v2/*/tp1-rank0)
-echo '{' >"$folder/manifest.json"
+directory=$(echo own/v2/*/tp1-rank0)
+echo '{' >"$directory/manifest.json"
 expect 1 build-fp4-packs --from-planescache own -o own-store --profile glm.json
 says 'manifest.json: .* move it away to do without'
 

@@ -7,34 +7,34 @@ import hashlib, json, os, sys
 def digest(path):
     with open(path, "rb") as f:
         return hashlib.sha256(f.read())
-def shards(folder):
+def shards(directory):
     found, names = False, set()
     for index in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
-        path = os.path.join(folder, index)
+        path = os.path.join(directory, index)
         if os.path.exists(path):
             found = True
             with open(path, encoding="utf-8") as f:
                 names.update(json.load(f)["weight_map"].values())
     if not found:
-        names = {n for n in os.listdir(folder) if n.endswith((".safetensors", ".bin"))}
+        names = {n for n in os.listdir(directory) if n.endswith((".safetensors", ".bin"))}
     return sorted(names)
-def engine(folder, served, revision):
+def engine(directory, served, revision):
     h = hashlib.sha256(b"moe-w2-checkpoint-stat-v2\0" + served.encode() + b"\0" + revision.encode())
     for name, text in (("config.json", b"config.json\0"), ("model.safetensors.index.json", None), ("pytorch_model.bin.index.json", None)):
-        path = os.path.join(folder, name)
+        path = os.path.join(directory, name)
         if os.path.exists(path):
             h.update((text or name.encode()) + digest(path).digest())
-    for name in shards(folder):
-        path = os.path.join(folder, name)
+    for name in shards(directory):
+        path = os.path.join(directory, name)
         st = os.stat(path)
         h.update(json.dumps({"ctime_ns": st.st_ctime_ns, "mtime_ns": st.st_mtime_ns, "name": name,
             "resolved_blob": os.path.basename(os.path.realpath(path)), "size": st.st_size},
             sort_keys=True, separators=(",", ":")).encode())
     return h.hexdigest()
-def content(folder):
+def content(directory):
     names = [n for n in ("config.json", "model.safetensors.index.json", "pytorch_model.bin.index.json")
-             if os.path.exists(os.path.join(folder, n))] + shards(folder)
-    files = {n: digest(os.path.join(folder, n)).hexdigest() for n in names}
+             if os.path.exists(os.path.join(directory, n))] + shards(directory)
+    files = {n: digest(os.path.join(directory, n)).hexdigest() for n in names}
     return hashlib.sha256(json.dumps({"scheme": "content-sha256-v1", "files": files},
         sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 print(content(sys.argv[2]) if sys.argv[1] == "content" else engine(*sys.argv[2:5]))
@@ -48,7 +48,7 @@ check() {  # FOLDER SERVED REVISION
   }
 }
 
-# An index, links out of the folder and inside it, a subfolder.
+# An index, links out of the directory and inside it, a subdirectory.
 d=$WORK/index; mkdir -p "$d/sub" "$WORK/elsewhere"
 printf '{"a": 1}\n' >"$d/config.json"
 printf one >"$d/one.safetensors"; printf two >"$WORK/elsewhere/two"; printf three >"$d/sub/three.safetensors"
@@ -65,7 +65,7 @@ for name in b.safetensors a.bin 'quote".bin' 'back\slash.bin' $'new\nline.safete
   printf '%s' "$name" >"$d/$name"
 done
 touch -d '1969-12-31T23:59:58.000000007Z' "$d/a.bin"
-mkdir "$d/folder.bin.d"; printf x >"$d/not-a-shard.txt"
+mkdir "$d/directory.bin.d"; printf x >"$d/not-a-shard.txt"
 check "$d" /model ""
 printf x >"$d/"$'\xff.bin'
 expect 0 verify-ckpt-id id "$d" --no-content --served-path /m && prints "^$(book engine "$d" /m "")\$"
@@ -85,14 +85,14 @@ expect 0 verify-ckpt-id id "$d" --json --served-path /m &&
   python3 -c 'import json, sys; d = json.load(sys.stdin); assert d["content_id"] == sys.argv[1] and d["engine_id"] == sys.argv[2] and len(d["files"]) == 8, d' \
     "$(book content "$d")" "$(book engine "$d" /m "")" <"$WORK/out" || fail "JSON"
 
-# A model that is no folder here: the first line alone, for a commit only.
+# A model that is not a directory here: the first line alone, for a commit only.
 commit=9e165c30e2704aec5d9d593cce3eebd58bbef1cb
 expect 0 verify-ckpt-id id org/model --served-path org/model --revision $commit &&
-  prints "^$(printf 'moe-w2-checkpoint-stat-v2\0org/model\0%s' $commit | sha256sum | cut -c1-64)\$" && says 'no folder here'
+  prints "^$(printf 'moe-w2-checkpoint-stat-v2\0org/model\0%s' $commit | sha256sum | cut -c1-64)\$" && says 'no directory here'
 expect 1 verify-ckpt-id id org/model --served-path org/model --revision main && says '40 hex digits'
-expect 1 verify-ckpt-id id "$WORK/nowhere" && says 'nowhere: is no folder'
+expect 1 verify-ckpt-id id "$WORK/nowhere" && says 'nowhere: is not a directory'
 
-# Wrong use and broken folders.
+# Wrong use and broken directories.
 expect 2 verify-ckpt-id id
 expect 2 verify-ckpt-id id "$d" --no-content
 expect 2 verify-ckpt-id id "$d" --revision v1

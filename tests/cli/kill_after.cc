@@ -1,5 +1,5 @@
 // For LD_PRELOAD: kills the program, as SIGKILL does, right after the KILL_AFTER-th call with which it
-// changes a file or a folder. Standard streams do not count. See kill_after_each in common.sh.
+// changes a file or a directory. Standard streams do not count. See kill_after_each in common.sh.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/fs.h>

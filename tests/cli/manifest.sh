@@ -1,7 +1,7 @@
 . "$(dirname "$0")/common.sh"
 cd "$WORK" || exit 1
 
-# Everything about a folder but access times.
+# Everything about a directory but access times.
 look() { find "$1" -printf '%p %y %s %m %T@ %C@ %i %l\n' | LC_ALL=C sort; }
 
 mkdir -p tree/sub 'tree/odd names'
@@ -47,7 +47,7 @@ expect 3 verify-ckpt-id verify m.json --root copy --allow-extra && ! grep -q '^e
 
 # A manifest that lies elsewhere than its files says so.
 mkdir elsewhere
-expect 3 verify-ckpt-id verify m.json --root elsewhere && prints 'name the folder .* --root'
+expect 3 verify-ckpt-id verify m.json --root elsewhere && prints 'name the directory .* --root'
 expect 0 verify-ckpt-id manifest tree/sub --out elsewhere/m.json && says "--root $PWD/tree\$"
 expect 0 verify-ckpt-id verify elsewhere/m.json --root tree
 expect 0 verify-ckpt-id verify elsewhere/m.json --root tree/sub
@@ -111,23 +111,23 @@ expect 3 verify-ckpt-id verify flat.json --root up --allow-extra && prints '^con
 
 # A cache and packs: any single byte that is not as it was is found, and blamed.
 expect 0 build-planescache "$GOLDEN/ds4-mini/checkpoint" --out built --store built/store --tiers base,delta --ckpt-id 'A B' -q
-folder=$(echo built/v2/*/tp1-rank0); pack=$(echo built/store/base*.pack)
+directory=$(echo built/v2/*/tp1-rank0); pack=$(echo built/store/base*.pack)
 look built >before
-expect 0 verify-ckpt-id verify "$folder/manifest.json"
+expect 0 verify-ckpt-id verify "$directory/manifest.json"
 expect 0 verify-ckpt-id verify "$pack.manifest.json" --hash both && prints "no SHA-256 is recorded"
 look built >after; same before after
-printf '\377' | dd of="$folder/layer1.sc2.bin" bs=1 seek=1 conv=notrunc status=none
-expect 3 verify-ckpt-id verify "$folder/manifest.json" && prints '^content +layer1.sc2.bin: expert 0 ' && prints "build-planescache .* --out $PWD/built .*--ckpt-id 'A B' .*--layers 1 --force"
+printf '\377' | dd of="$directory/layer1.sc2.bin" bs=1 seek=1 conv=notrunc status=none
+expect 3 verify-ckpt-id verify "$directory/manifest.json" && prints '^content +layer1.sc2.bin: expert 0 ' && prints "build-planescache .* --out $PWD/built .*--ckpt-id 'A B' .*--layers 1 --force"
 printf '\377' | dd of="$pack" bs=1 seek=$(($(stat -c %s "$pack") - 1)) conv=notrunc status=none
 expect 3 verify-ckpt-id verify "$pack.manifest.json" && prints 'is not zero'
-# What is printed repairs, when the checkpoint's folder is filled in: bytes that must be zero, a lost meta.json, lost
+# What is printed repairs, when the checkpoint's directory is filled in: bytes that must be zero, a lost meta.json, lost
 # sidecars, and in each of the two packs one layer.
 repair() { sed -n 's/^to do: .*\(build-.*\|fallocate .*\|printf .*\)$/\1/p' "$WORK/out" | sed "s|CHECKPOINT|$GOLDEN/ds4-mini/checkpoint|" >repair.sh; (cd / && bash "$WORK/repair.sh" >/dev/null) || fail "the printed command: $(cat repair.sh)"; }
-expect 3 verify-ckpt-id verify "$folder/manifest.json"; repair
+expect 3 verify-ckpt-id verify "$directory/manifest.json"; repair
 expect 3 verify-ckpt-id verify "$pack.manifest.json"; prints '^to do: make a hole of it: fallocate'; repair
-for manifest in "$folder/manifest.json" "$pack.manifest.json"; do expect 0 verify-ckpt-id verify "$manifest"; done
-rm "$folder/meta.json" "${pack%.pack}.json"
-for manifest in "$folder/manifest.json" "$pack.manifest.json"; do
+for manifest in "$directory/manifest.json" "$pack.manifest.json"; do expect 0 verify-ckpt-id verify "$manifest"; done
+rm "$directory/meta.json" "${pack%.pack}.json"
+for manifest in "$directory/manifest.json" "$pack.manifest.json"; do
   expect 3 verify-ckpt-id verify "$manifest"; prints '^to do: write it again: printf'; repair
   expect 0 verify-ckpt-id verify "$manifest"
 done
@@ -140,7 +140,7 @@ done
 
 # The same model built under another identity holds the same data.
 expect 0 build-planescache "$GOLDEN/ds4-mini/checkpoint" --out other --ckpt-id C -q
-cp "$folder/manifest.json" published.json
+cp "$directory/manifest.json" published.json
 expect 3 verify-ckpt-id verify published.json --root other/v2/*/tp1-rank0 && prints "^identity +meta.json: is of identity 'C', the manifest of 'A B'" && prints '^1 differences'
 expect 0 build-planescache "$GOLDEN/ds4-mini/checkpoint" --out rebuilt --ckpt-id 'A B' -q
 expect 0 verify-ckpt-id verify published.json --root rebuilt/v2/*/tp1-rank0

@@ -43,7 +43,7 @@ expect 2 repack-experts build ck k --levels 4 --granularity row --stats-out k/co
 expect 2 repack-experts build ck k --levels 4 --granularity row --stats-out ./d/../k/config.json; says 'the name of a file of the checkpoint'
 absent k
 diff -r before ck || fail "the checkpoint changed"
-expect 1 verify-ckpt-id manifest d --out d/f; says 'd/f: is there already and is no manifest'
+expect 1 verify-ckpt-id manifest d --out d/f; says 'd/f: is there already and is not a manifest'
 # --- runs that write one file take turns ---
 for i in 1 2 3 4 5 6; do verify-ckpt-id manifest right --out turns.json -q >/dev/null 2>>turns.err & done; wait
 [ ! -s turns.err ] || { fail "at once"; cat turns.err; }
@@ -58,8 +58,8 @@ done
 [ -z "$(ls -A)" ] || fail "something was made: $(ls -A)"
 cd ..
 
-# --- what is not a folder, and an identity that no terminal shows ---
-expect 1 "${CACHE[@]}" --out ck/config.json; says 'config.json: is no folder'
+# --- what is not a directory, and an identity that no terminal shows ---
+expect 1 "${CACHE[@]}" --out ck/config.json; says 'config.json: is not a directory'
 expect 0 build-planescache ck --out odd --ckpt-id $'a\n\'b'
 says '^the identity has characters that cannot be shown'
 VLLM_MOE_W2_CKPT_ID=; eval "$(verify-ckpt-id check --planescache odd --print-env -q)"

@@ -9,7 +9,7 @@ export XDG_CACHE_HOME=$WORK/known
 expect 0 make-checkpoint -o model --layers 2 --experts 4 --progress none
 
 expect 2 regenerate.sh model
-says 'give a checkpoint and an output folder'
+says 'give a checkpoint and an output directory'
 expect 2 regenerate.sh model made --wrold 2
 says '^usage: regenerate'
 expect 2 regenerate.sh model made --world

@@ -32,7 +32,7 @@ for file in config.json model.safetensors.index.json tokenizer.json model-00001-
   [ "$(readlink "$WORK/new/$file")" = "$(realpath "$WORK/in/$file")" ] || fail "$file is not linked"
 done
 for file in $SECOND $THIRD; do
-  [ -f "$WORK/new/$file" ] && [ ! -L "$WORK/new/$file" ] || fail "$file is no file of its own"
+  [ -f "$WORK/new/$file" ] && [ ! -L "$WORK/new/$file" ] || fail "$file is not a file of its own"
 done
 absent "$WORK/new/.cache"
 [ -z "$(find "$WORK/new" -name '*.tmp' -o -name lock)" ] || fail "something is left behind"
@@ -65,7 +65,7 @@ mkdir "$WORK/full" && touch "$WORK/full/mine"
 expect 1 build "$WORK/in" "$WORK/full" --levels 4 --granularity row
 says 'is not empty'
 expect 1 build "$WORK/in" "$WORK/full/mine" --levels 4 --granularity row
-says 'is not a folder'
+says 'is not a directory'
 
 # Other ways to bring the rest along.
 expect 0 build "$WORK/in" "$WORK/copy" --levels 4 --granularity tensor-sym --link copy
@@ -120,7 +120,7 @@ prints 'left out: .cache'
 absent "$WORK/dry"
 absent "$WORK/dry.json"
 
-# A Hugging Face cache: shards are links out of the folder.
+# A Hugging Face cache: shards are links out of the directory.
 mkdir -p "$WORK/hub/snapshots/1" "$WORK/hub/blobs"
 for file in "$MINI"/*; do
   cp "$file" "$WORK/hub/blobs/$(basename "$file").blob"

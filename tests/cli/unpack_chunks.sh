@@ -1,4 +1,4 @@
-# pack-chunks unpack: from folders, parts, pipes and other people's archives; whole or not at all, and never outside.
+# pack-chunks unpack: from directories, parts, pipes and other people's archives; whole or not at all, and never outside.
 . "$(dirname "$0")/common.sh"
 for tool in zstd tar split python3; do command -v $tool >/dev/null || skip "$tool is not installed"; done
 mkdir "$WORK/here" && cd "$WORK/here" || exit 1
@@ -58,7 +58,7 @@ expect 0 pack-chunks unpack parts -C a && unpacked a
 cp a/tree/noise copy && mv copy a/tree/sub/same  # the bytes of a hard link, in a file of its own
 expect 0 pack-chunks unpack parts -C a && unpacked a
 
-# damage is found, named, and leaves nothing wrong; mended, the run goes on
+# damage is found, named, and leaves nothing wrong; fixed, the run goes on
 size=$(stat -c %s parts/set.tar.zst.part.002)
 for at in 0 5 9 100 $((size / 2)) $((size - 1)); do
   cp parts/set.tar.zst.part.002 good

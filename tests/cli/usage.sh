@@ -11,7 +11,7 @@ for program in build-planescache build-fp4-packs verify-ckpt-id pack-chunks repa
   prints '^zstd .* xxHash .*OpenSSL'
 done
 expect 2 verify-ckpt-id chekc --planescache x
-says "'chekc' is no subcommand; there are: id, manifest, verify, check, list, audit, prune, rekey"
+says "'chekc' is not a subcommand; there are: id, manifest, verify, check, list, audit, prune, rekey"
 expect 2 verify-ckpt-id check --planescach x
 says "'--planescach' is no flag"
 expect 2 verify-ckpt-id id "$CK" --nope
@@ -38,7 +38,7 @@ for file in "$CK"/*; do
 done
 for out in blobs/cache snapshots/0123/cache refs; do
   expect 2 build-planescache hub/models--a--b/snapshots/0123 -o "hub/models--a--b/$out" --ckpt-id x
-  says "lies inside the checkpoint \($PWD/hub/models--a--b.*\); choose a folder outside"
+  says "lies inside the checkpoint \($PWD/hub/models--a--b.*\); choose a directory outside"
 done
 expect 0 build-planescache hub/models--a--b/snapshots/0123 -o hub/cache --ckpt-id x -q
 finish

@@ -18,22 +18,22 @@ std::string contents(const std::string& path) {
   return read_text(posix(), path, std::uint64_t{1} << 30);
 }
 
-// What the engine would accept of `folder` must be what is in `right`, a finished build.
-void check_what_the_engine_accepts(const std::string& folder, const std::string& right) {
+// What the engine would accept of `directory` must be what is in `right`, a finished build.
+void check_what_the_engine_accepts(const std::string& directory, const std::string& right) {
   for (const auto& [path, digest] : engine_digests(right)) {
-    const std::string here = folder + "/" + path, there = right + "/" + path;
+    const std::string here = directory + "/" + path, there = right + "/" + path;
     if (path.ends_with(format::kMetaName) && exists(posix(), here)) CHECK(contents(here) == contents(there));
     if (path.ends_with(".planes13.bin")) {  // a layer: all of its parts, with the right sizes
       const std::string stem = path.substr(0, path.size() - std::string("planes13.bin").size());
       bool hit = true;
       for (const format::Part& part : format::cache_parts(format::Fp4Tier::nibble)) {
         const std::string name = "/" + stem + std::string(part.name) + ".bin";
-        hit = hit && exists(posix(), folder + name) &&
-              std::filesystem::file_size(folder + name) == std::filesystem::file_size(right + name);
+        hit = hit && exists(posix(), directory + name) &&
+              std::filesystem::file_size(directory + name) == std::filesystem::file_size(right + name);
       }
       for (const format::Part& part : format::cache_parts(format::Fp4Tier::nibble)) {
         const std::string name = "/" + stem + std::string(part.name) + ".bin";
-        if (hit) CHECK(contents(folder + name) == contents(right + name));
+        if (hit) CHECK(contents(directory + name) == contents(right + name));
       }
     }
     if (path.ends_with(".pack")) {
@@ -129,18 +129,18 @@ TEST_CASE("a forced rebuild over another checkpoint's bytes crashes after each o
   const auto old_or_new = [&](const FaultOs& os) {
     CAPTURE(os.hit_at());
     // A layer that the engine would accept is wholly the old one or wholly the new one.
-    const std::string folder =
-        "/planescache/" + format::cache_folder({"pin", 1, 0, format::ZeroMode::automatic, false});
+    const std::string directory =
+        "/planescache/" + format::cache_directory({"pin", 1, 0, format::ZeroMode::automatic, false});
     int ours = 0, all = 0;
     for (const format::Part& part : format::cache_parts(format::Fp4Tier::nibble)) {
-      const std::string name = folder + "/" + format::part_file(0, part.name);
+      const std::string name = directory + "/" + format::part_file(0, part.name);
       if (!exists(posix(), bench.out + name)) continue;
       ++all;
       if (contents(bench.out + name) == contents(bench.right.path() + name)) ++ours;
     }
     int unchanged = 0;
     for (const format::Part& part : format::cache_parts(format::Fp4Tier::nibble)) {
-      const std::string name = folder + "/" + format::part_file(0, part.name);
+      const std::string name = directory + "/" + format::part_file(0, part.name);
       if (contents(theirs / "out" + name) == contents(bench.right.path() + name)) ++unchanged;
     }
     if (all == 6) CHECK((ours == 6 || ours == unchanged));

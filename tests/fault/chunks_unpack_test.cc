@@ -15,11 +15,11 @@ namespace {
 
 // Every name with its mode and content; where a link leads.
 using Tree = std::map<std::string, std::string>;
-Tree tree_of(const std::string& folder) {
+Tree tree_of(const std::string& directory) {
   namespace fs = std::filesystem;
   Tree tree;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const std::string name = entry.path().lexically_relative(folder);
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    const std::string name = entry.path().lexically_relative(directory);
     struct stat st {};
     REQUIRE(::lstat(entry.path().c_str(), &st) == 0);
     tree[name] = entry.is_symlink() ? "-> " + fs::read_symlink(entry.path()).string()

@@ -74,19 +74,19 @@ DurableTree::Name DurableTree::look_up(const std::string& path) const {
   Name out;
   out.name = name_of(path);
   struct stat st {};
-  if (::stat(parent_of(path).c_str(), &st) == 0) out.folder = node_of(st);
-  if (out.folder != 0 && ::lstat(path.c_str(), &st) == 0) out.node = node_of(st);
+  if (::stat(parent_of(path).c_str(), &st) == 0) out.directory = node_of(st);
+  if (out.directory != 0 && ::lstat(path.c_str(), &st) == 0) out.node = node_of(st);
   return out;
 }
 
 void DurableTree::change(std::vector<Edit> edits) {
-  std::erase_if(edits, [](const Edit& edit) { return edit.folder == 0; });
+  std::erase_if(edits, [](const Edit& edit) { return edit.directory == 0; });
   if (!edits.empty()) changes_.push_back({std::move(edits), false});
 }
 
 void DurableTree::made(const std::string& path) {
   const Name at = look_up(path);
-  if (at.folder == 0) return;
+  if (at.directory == 0) return;
   const struct stat st = lstat_of(path);
   by_inode_.erase({st.st_dev, st.st_ino});  // the number may have been another file's
   const Node node = next_++;
@@ -95,23 +95,23 @@ void DurableTree::made(const std::string& path) {
   durable.mode = st.st_mode;
   durable.modified = st.st_mtim;
   durable.contents = std::make_shared<std::string>(S_ISLNK(st.st_mode) ? contents_of(path, st) : "");
-  change({{at.folder, at.name, node}});
+  change({{at.directory, at.name, node}});
 }
 
 void DurableTree::removed(const std::string& path) {
   const Name at = look_up(path);
-  change({{at.folder, at.name, 0}});
+  change({{at.directory, at.name, 0}});
 }
 
 void DurableTree::renamed(const Name& from, const std::string& to) {
   const Name at = look_up(to);
-  if (from.folder == at.folder && from.name == at.name) return;
-  change({{from.folder, from.name, 0}, {at.folder, at.name, from.node}});
+  if (from.directory == at.directory && from.name == at.name) return;
+  change({{from.directory, from.name, 0}, {at.directory, at.name, from.node}});
 }
 
 void DurableTree::linked(const Name& from, const std::string& to) {
   const Name at = look_up(to);
-  change({{at.folder, at.name, from.node}});
+  change({{at.directory, at.name, from.node}});
 }
 
 void DurableTree::synced(int fd) {
@@ -122,7 +122,8 @@ void DurableTree::synced(int fd) {
   durable_[node].mode = st.st_mode;
   if (S_ISDIR(st.st_mode)) {
     for (Change& c : changes_)
-      if (std::any_of(c.edits.begin(), c.edits.end(), [&](const Edit& edit) { return edit.folder == node; }))
+      if (std::any_of(c.edits.begin(), c.edits.end(),
+                      [&](const Edit& edit) { return edit.directory == node; }))
         c.durable = true;
     return;
   }
@@ -132,16 +133,17 @@ void DurableTree::synced(int fd) {
   durable_[node].modified = st.st_mtim;
 }
 
-void DurableTree::collect(const std::string& folder, std::map<Node, std::string>& paths) const {
-  for (const auto& entry : fs::directory_iterator(folder)) {
+void DurableTree::collect(const std::string& directory, std::map<Node, std::string>& paths) const {
+  for (const auto& entry : fs::directory_iterator(directory)) {
     const struct stat st = lstat_of(entry.path());
     if (const Node node = node_of(st); node != 0) paths.emplace(node, entry.path());
     if (S_ISDIR(st.st_mode)) collect(entry.path(), paths);
   }
 }
 
-void DurableTree::write_out(Node folder, const std::string& path, std::map<Node, std::string>& done) const {
-  for (const auto& [name, node] : durable_.at(folder).entries) {
+void DurableTree::write_out(Node directory, const std::string& path,
+                            std::map<Node, std::string>& done) const {
+  for (const auto& [name, node] : durable_.at(directory).entries) {
     const std::string target = join(path, name);
     const Durable& durable = durable_.at(node);
     if (const auto it = done.find(node); it != done.end()) {
@@ -177,9 +179,9 @@ void DurableTree::lose_power(Loss loss, unsigned seed) {
     if (!change.durable && !survives()) continue;
     for (const Edit& edit : change.edits) {
       if (edit.node == 0)
-        durable_.at(edit.folder).entries.erase(edit.name);
+        durable_.at(edit.directory).entries.erase(edit.name);
       else
-        durable_.at(edit.folder).entries[edit.name] = edit.node;
+        durable_.at(edit.directory).entries[edit.name] = edit.node;
     }
   }
   if (loss == Loss::scattered) {

@@ -1,4 +1,4 @@
-// What of a folder would be left after the power went: a model kept beside the real files.
+// What of a directory would be left after the power went: a model kept beside the real files.
 #pragma once
 
 #include <sys/stat.h>
@@ -18,41 +18,42 @@ enum class Loss {
 };
 inline constexpr Loss kLosses[] = {Loss::none, Loss::all, Loss::contents, Loss::scattered};
 
-// Follows the operations done under one folder. A file's contents and mode are durable once the file was
-// synced, a name (made, linked, renamed, removed) once its folder was; a rename is one step, durable with
-// either folder. Everything found at the start is durable. Paths outside the folder are ignored.
+// Follows the operations done under one directory. A file's contents and mode are durable once the file was
+// synced, a name (made, linked, renamed, removed) once its directory was; a rename is one step, durable with
+// either directory. Everything found at the start is durable. Paths outside the directory are ignored.
 class DurableTree {
  public:
   explicit DurableTree(std::string root);
 
   // To be called after each operation that succeeded.
-  void made(const std::string& path);  // file, folder or symbolic link
+  void made(const std::string& path);  // file, directory or symbolic link
   void removed(const std::string& path);
-  void synced(int fd);  // a file or a folder
+  void synced(int fd);  // a file or a directory
   // A rename or a hard link. `from` is looked up before the operation, where it still has its old name.
   struct Name {
-    std::uint64_t folder = 0, node = 0;  // 0: outside the tree
+    std::uint64_t directory = 0, node = 0;  // 0: outside the tree
     std::string name;
   };
   Name look_up(const std::string& path) const;
   void renamed(const Name& from, const std::string& to);
   void linked(const Name& from, const std::string& to);
 
-  // Makes the folder what the machine would find after the power came back. Everything in it is durable then.
+  // Makes the directory what the machine would find after the power came back. Everything in it is durable
+  // then.
   void lose_power(Loss loss, unsigned seed);
 
  private:
-  using Node = std::uint64_t;  // a file, folder or link, whatever its names; 0: none
+  using Node = std::uint64_t;  // a file, directory or link, whatever its names; 0: none
   using Inode = std::pair<dev_t, ino_t>;
   using Contents = std::shared_ptr<const std::string>;
   struct Durable {
     mode_t mode = 0;    // with the file type
     Contents contents;  // of a file; the target of a symbolic link
     struct timespec modified {};
-    std::map<std::string, Node> entries;  // of a folder
+    std::map<std::string, Node> entries;  // of a directory
   };
   struct Edit {
-    Node folder;
+    Node directory;
     std::string name;
     Node node;  // 0: the name goes
   };
@@ -65,8 +66,8 @@ class DurableTree {
   Node add(const std::string& path, const struct stat& st);
   Node node_of(const struct stat& st) const;
   void change(std::vector<Edit> edits);
-  void collect(const std::string& folder, std::map<Node, std::string>& paths) const;
-  void write_out(Node folder, const std::string& path, std::map<Node, std::string>& done) const;
+  void collect(const std::string& directory, std::map<Node, std::string>& paths) const;
+  void write_out(Node directory, const std::string& path, std::map<Node, std::string>& done) const;
 
   std::string root_;
   Node root_node_ = 0, next_ = 1;

@@ -1,6 +1,6 @@
 // An operating system that fails on purpose. Each fault test gives one to the code under test in its Context.
 //
-// Two ways to break things, on a folder whose files are real:
+// Two ways to break things, on a directory whose files are real:
 //  - the nth operation that can fail with a given errno does (and, where the fault lasts, every later one);
 //  - the process ends after the nth operation that changes something: from then on every call fails and does
 //  nothing.
@@ -35,7 +35,7 @@ struct Fault {
 
 class FaultOs : public planesmith::Os {
  public:
-  // root: an existing folder, the one that lose_power() acts on.
+  // root: an existing directory, the one that lose_power() acts on.
   FaultOs(const std::string& root, Fault fault) : tree_(root), fault_(fault) {}
 
   bool hit() const { return hit_; }                         // the fault came about

@@ -86,25 +86,25 @@ TEST_CASE("a rename before the contents are durable is caught") {
 TEST_CASE("what was not synced is lost, what was stays") {
   const Scratch dir;
   put_file(dir / "first", "1");
-  make_dirs(posix(), dir / "folder");
+  make_dirs(posix(), dir / "directory");
   FaultOs os(dir.path(), {});
 
   SUBCASE("names") {
     rename_file(os, dir / "first", dir / "second");
     CHECK(os.link((dir / "second").c_str(), (dir / "third").c_str()) == 0);
     make_dirs(os, dir / "new/deeper");  // synced on the way, which makes the above durable
-    rename_file(os, dir / "third", dir / "folder/fourth");
+    rename_file(os, dir / "third", dir / "directory/fourth");
     CHECK(os.unlink((dir / "second").c_str()) == 0);
     os.lose_power(Loss::all);
-    CHECK(list_dir(posix(), dir.path()) == std::vector<std::string>{"folder", "new", "second", "third"});
-    CHECK(list_dir(posix(), dir / "folder").empty());
+    CHECK(list_dir(posix(), dir.path()) == std::vector<std::string>{"directory", "new", "second", "third"});
+    CHECK(list_dir(posix(), dir / "directory").empty());
     CHECK(list_dir(posix(), dir / "new") == std::vector<std::string>{"deeper"});
     CHECK(status(posix(), dir / "second").st_ino == status(posix(), dir / "third").st_ino);
     CHECK(file_contents(dir / "third") == "1");
   }
-  SUBCASE("a folder that moves takes along what is in it") {
-    write_atomically(os, dir / "folder/inside", "x");
-    rename_file(os, dir / "folder", dir / "moved");
+  SUBCASE("a directory that moves takes along what is in it") {
+    write_atomically(os, dir / "directory/inside", "x");
+    rename_file(os, dir / "directory", dir / "moved");
     sync_dir(os, dir.path());
     os.lose_power(Loss::all);
     CHECK(list_dir(posix(), dir.path()) == std::vector<std::string>{"first", "moved"});

@@ -1,6 +1,6 @@
 // Rekey under every failing operation and every crash, and prune under every crash: for rekey the old or the
 // new identity is whole at any moment, a second run finishes, and nothing is left over.
-#include "verify/rekey.h"
+#include "maintain/rekey.h"
 
 #include <errno.h>
 
@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "fault/fault_os.h"
+#include "maintain/prune.h"
 #include "rekey_store.h"
-#include "verify/prune.h"
 
 using namespace rekey_store;
 
@@ -61,11 +61,11 @@ class Bench {
 
   void check_done() const { CHECK(tree(dir_.path()) == new_); }
 
-  // As above, but an empty folder may be left: it has no identity by which it could be told.
+  // As above, but an empty directory may be left: it has no identity by which it could be told.
   void check_files() const {
     auto now = tree(dir_.path());
-    std::erase_if(now,
-                  [&](const auto& entry) { return entry.second == "folder" && !new_.contains(entry.first); });
+    std::erase_if(
+        now, [&](const auto& entry) { return entry.second == "directory" && !new_.contains(entry.first); });
     CHECK(now == new_);
   }
 

@@ -5,8 +5,8 @@
 #include <cerrno>
 
 #include "base/error.h"
-#include "codebook/repack.h"
 #include "fault/fault_os.h"
+#include "repack/repack.h"
 #include "scratch.h"
 
 using namespace planesmith;

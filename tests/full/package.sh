@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Debian package on a clean machine: a fresh Debian in a folder, with nothing of ours in it.
+# The Debian package on a clean machine: a fresh Debian in a directory, with nothing of ours in it.
 . "$(dirname "$0")/../cli/common.sh"
 for program in cpack dpkg-deb debootstrap; do
   command -v $program >/dev/null || skip "$program is not installed (scripts/install-deps.sh full)"

@@ -24,13 +24,13 @@ struct Front {
 // Of each golden checkpoint, the headers of its shards.
 const std::vector<std::list<Front>>& goldens() {
   static const std::vector<std::list<Front>> all = [] {
-    std::vector<fs::path> folders;
+    std::vector<fs::path> directories;
     for (const auto& entry : fs::directory_iterator(SOURCE_DIR "/tests/golden"))
-      if (fs::exists(entry.path() / "checkpoint")) folders.push_back(entry.path() / "checkpoint");
-    std::sort(folders.begin(), folders.end());
-    std::vector<std::list<Front>> fronts(folders.size());
-    for (std::size_t i = 0; i < folders.size(); ++i)
-      for (const auto& entry : fs::directory_iterator(folders[i])) {
+      if (fs::exists(entry.path() / "checkpoint")) directories.push_back(entry.path() / "checkpoint");
+    std::sort(directories.begin(), directories.end());
+    std::vector<std::list<Front>> fronts(directories.size());
+    for (std::size_t i = 0; i < directories.size(); ++i)
+      for (const auto& entry : fs::directory_iterator(directories[i])) {
         if (entry.path().extension() != ".safetensors") continue;
         const File file = File::open_read(posix(), entry.path());
         const SafetensorsHeader header = read_safetensors_header(file);

@@ -4,8 +4,8 @@
 //   c  a manifest, a NUL, the content of the frames: digests and sizes are set right, so that what the
 //   members say is
 //      what is tried
-// Whatever comes, nothing is made outside the folder, memory stays bounded, and a refusal leaves only what is
-// right.
+// Whatever comes, nothing is made outside the directory, memory stays bounded, and a refusal leaves only what
+// is right.
 #include "base/error.h"
 #include "base/size.h"
 #include "chunks/chunk_set.h"

@@ -17,7 +17,7 @@ class MemoryOs : public planesmith::Os {
   struct Node {
     std::string_view bytes;  // must outlive the file system
     std::uint64_t size = 0;  // zeros follow the bytes
-    bool folder = false;
+    bool directory = false;
   };
   std::map<std::string, Node, std::less<>> nodes;
 
@@ -53,7 +53,7 @@ class MemoryOs : public planesmith::Os {
   const Node& at(int fd) const { return std::next(nodes.begin(), fd - kFirst)->second; }
   static int describe(const Node& node, struct stat* out) {
     *out = {};
-    out->st_mode = node.folder ? S_IFDIR : S_IFREG;
+    out->st_mode = node.directory ? S_IFDIR : S_IFREG;
     out->st_size = static_cast<off_t>(node.size);
     return 0;
   }

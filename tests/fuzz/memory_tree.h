@@ -1,4 +1,4 @@
-// A file system in memory that can be written to, with folders and links, so that a fuzz target can run a
+// A file system in memory that can be written to, with directories and links, so that a fuzz target can run a
 // writer of files some thousand times a second. Files keep the pieces that were written to them: holes of any
 // size cost nothing.
 #pragma once
@@ -191,13 +191,13 @@ class MemoryTree : public planesmith::Os {
     const auto node = nodes_.find(path);
     return node == nodes_.end() ? nullptr : node->second;
   }
-  // Whether the folder that a path lies in is one, as the kernel would ask.
+  // Whether the directory that a path lies in is one, as the kernel would ask.
   bool may_make(std::string_view path) {
     const std::size_t slash = path.rfind('/');
     if (path.size() > 4200 || path.size() - slash - 1 > 255) return fail(ENAMETOOLONG) == 0;
-    const std::shared_ptr<Node> folder = find(slash == path.npos ? "." : path.substr(0, slash));
-    if (!folder) return fail(ENOENT) == 0;
-    return S_ISDIR(folder->mode) || fail(ENOTDIR) == 0;
+    const std::shared_ptr<Node> directory = find(slash == path.npos ? "." : path.substr(0, slash));
+    if (!directory) return fail(ENOENT) == 0;
+    return S_ISDIR(directory->mode) || fail(ENOTDIR) == 0;
   }
   static int describe(const Node& node, struct stat* out) {
     *out = {};

@@ -20,9 +20,9 @@ seeds_safetensors() {
 }
 # The number of the golden, config.json, a NUL, the index.
 seeds_checkpoint() {
-  local folder number=0
-  for folder in "$golden"/*/checkpoint; do
-    { printf %d $number; cat "$folder/config.json"; printf '\0'; cat "$folder/model.safetensors.index.json"; } >"$1/$number"
+  local directory number=0
+  for directory in "$golden"/*/checkpoint; do
+    { printf %d $number; cat "$directory/config.json"; printf '\0'; cat "$directory/model.safetensors.index.json"; } >"$1/$number"
     number=$((number + 1))
   done
 }

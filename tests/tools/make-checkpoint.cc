@@ -27,9 +27,9 @@ struct Options {
 };
 
 void declare(CLI::App& app, Options& o) {
-  app.add_option("-o,--out", o.out, "Folder to make; it must be absent or empty")->required();
+  app.add_option("-o,--out", o.out, "Directory to make; it must be absent or empty")->required();
   app.add_option("--from-headers", o.headers,
-                 "Folder with a real checkpoint's config.json and <shard>.safetensors.json");
+                 "Directory with a real checkpoint's config.json and <shard>.safetensors.json");
   app.add_option("--family", o.family,
                  "Without --from-headers: mxfp4 (DeepSeek-V4), fp8, nvfp4 (GLM), kimi (NVFP4)")
       ->check(CLI::IsMember({"mxfp4", "fp8", "nvfp4", "kimi"}))
@@ -75,7 +75,7 @@ std::function<bool(const Tensor&)> wanted_by(const std::string& fill, std::uint6
 
 int run(const Options& o, const Context& context) {
   if (exists(context.os, o.out) && !list_dir(context.os, o.out).empty())
-    throw Error(o.out, "is not empty; give another folder or remove it");
+    throw Error(o.out, "is not empty; give another directory or remove it");
   std::string config;
   std::vector<ShardHeader> shards;
   if (!o.headers.empty()) {

@@ -1,6 +1,6 @@
 // repack-experts analyze: the reference's figures, and the nibbles that the engine made of requantized
 // families.
-#include "codebook/analyze.h"
+#include "fidelity/analyze.h"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/os.h"
-#include "codebook/report.h"
-#include "codebook/report_parts.h"
+#include "fidelity/report.h"
+#include "fidelity/report_parts.h"
 #include "scratch.h"
 
 using namespace planesmith;

@@ -1,4 +1,4 @@
-// What tests of the builders share: the golden models, a scratch folder, one build, digests of a tree.
+// What tests of the builders share: the golden models, a scratch directory, one build, digests of a tree.
 #pragma once
 
 #include <filesystem>
@@ -33,19 +33,19 @@ inline std::string golden(const std::string& name) {
   return std::string(SOURCE_DIR "/tests/golden/") + name;
 }
 
-// Path (relative, '/') -> SHA-256 of every regular file below a folder.
-inline std::map<std::string, std::string> digests(const std::string& folder) {
+// Path (relative, '/') -> SHA-256 of every regular file below a directory.
+inline std::map<std::string, std::string> digests(const std::string& directory) {
   std::map<std::string, std::string> out;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
     if (entry.is_regular_file())
-      out[std::filesystem::relative(entry.path(), folder)] =
+      out[std::filesystem::relative(entry.path(), directory)] =
           sha256_hex(read_text(posix(), entry.path(), std::uint64_t{1} << 32));
   return out;
 }
 
 // The same without what the engine does not write: manifests.
-inline std::map<std::string, std::string> engine_digests(const std::string& folder) {
-  auto out = digests(folder);
+inline std::map<std::string, std::string> engine_digests(const std::string& directory) {
+  auto out = digests(directory);
   std::erase_if(out, [](const auto& file) { return file.first.ends_with("manifest.json"); });
   return out;
 }
@@ -76,11 +76,11 @@ inline std::vector<Variant> golden_variants(const std::string& model) {
 }
 
 // Builds into <out>/planescache and <out>/store.
-inline BuildReport build_into(const Context& context, const std::string& checkpoint_folder,
+inline BuildReport build_into(const Context& context, const std::string& checkpoint_directory,
                               const PlanRequest& request, const std::string& ckpt_id, const std::string& out,
                               Trust trust = Trust::record,
                               const BackendChoice& choice = {"cpu", "auto", {}}) {
-  const Checkpoint checkpoint = Checkpoint::open(context, checkpoint_folder);
+  const Checkpoint checkpoint = Checkpoint::open(context, checkpoint_directory);
   const Model model = find_experts(checkpoint);
   const Plan plan = make_plan(model, request);
   const BuildTarget target{ckpt_id, out + "/planescache", out + "/store", trust};

@@ -1,4 +1,4 @@
-// Opening checkpoint folders: index, shards, and what is refused.
+// Opening checkpoint directories: index, shards, and what is refused.
 #include "checkpoint/checkpoint.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ std::string index_json(const std::vector<std::pair<std::string, std::string>>& e
   return index.dump();
 }
 
-// A folder with tensors a and b in one shard, c in another, and an index.
+// A directory with tensors a and b in one shard, c in another, and an index.
 void put_good(const Scratch& scratch) {
   scratch.clear();
   put_file(scratch / "config.json", "{}");
@@ -59,13 +59,13 @@ std::vector<std::string> names(const Checkpoint& checkpoint) {
 
 struct Broken {
   const char* what;
-  std::function<void(const Scratch&)> make;  // out of a good folder
-  std::string path;                          // that the error names, below the folder
+  std::function<void(const Scratch&)> make;  // out of a good directory
+  std::string path;                          // that the error names, below the directory
   const char* tensor;
   const char* reason;
 };
 
-std::vector<Broken> broken_folders() {
+std::vector<Broken> broken_directories() {
   const std::string config = "config.json", index(kIndexName);
   const auto put = [](std::string name, std::string text) {
     return [=](const Scratch& s) { put_file(s / name, text); };
@@ -78,7 +78,7 @@ std::vector<Broken> broken_folders() {
     };
   };
   const auto fifo = [](const std::string& path) { REQUIRE(::mkfifo(path.c_str(), 0600) == 0); };
-  const auto folder = [](const std::string& path) { fs::create_directory(path); };
+  const auto directory = [](const std::string& path) { fs::create_directory(path); };
   const auto loop = [](const std::string& path) { fs::create_symlink(path, path); };
   const auto device = [](const std::string& path) { fs::create_symlink("/dev/zero", path); };
   const auto nothing = [](const std::string&) {};
@@ -86,7 +86,7 @@ std::vector<Broken> broken_folders() {
   return {
       {"no config.json", replaced(config, nothing), config, "", "is missing"},
       {"config.json is a FIFO", replaced(config, fifo), config, "", "not a regular file"},
-      {"config.json is a folder", replaced(config, folder), config, "", "is a folder"},
+      {"config.json is a directory", replaced(config, directory), config, "", "is a directory"},
       {"config.json is a link to itself", replaced(config, loop), config, "", "levels of symbolic links"},
       {"config.json is a device", replaced(config, device), config, "", "not a regular file"},
       {"config.json is empty", put(config, ""), config, "", "not valid JSON"},
@@ -98,7 +98,7 @@ std::vector<Broken> broken_folders() {
       {"config.json is huge", [](const Scratch& s) { fs::resize_file(s / "config.json", 1ull << 40); },
        config, "", "at most"},
       {"the index is a FIFO", replaced(index, fifo), index, "", "not a regular file"},
-      {"the index is a folder", replaced(index, folder), index, "", "is a folder"},
+      {"the index is a directory", replaced(index, directory), index, "", "is a directory"},
       {"the index is a link to itself", replaced(index, loop), index, "", "levels of symbolic links"},
       {"the index is empty", put(index, ""), index, "", "not valid JSON"},
       {"the index is a list", put(index, "[]"), index, "", "is an array"},
@@ -123,8 +123,8 @@ std::vector<Broken> broken_folders() {
        put(index, R"({"weight_map":{"a":"one.safetensors","c":"two.safetensors","a":"two.safetensors"}})"),
        index, "a", "listed twice"},
       {"an absolute shard name", list("/dev/zero"), index, "a", "'/dev/zero' leaves"},
-      {"a shard above the folder", list("../one.safetensors"), index, "a", "leaves"},
-      {"a shard above the folder, in the middle", list("x/../../one.safetensors"), index, "a", "leaves"},
+      {"a shard above the directory", list("../one.safetensors"), index, "a", "leaves"},
+      {"a shard above the directory, in the middle", list("x/../../one.safetensors"), index, "a", "leaves"},
       {"a shard name that ends in ..", list("x/.."), index, "a", "leaves"},
       {"an empty shard name", list(""), index, "a", "leaves"},
       {"a shard name with a NUL", put(index, R"({"weight_map":{"a":"one.safetensors\u0000x"}})"), index, "a",
@@ -135,7 +135,7 @@ std::vector<Broken> broken_folders() {
        replaced(kTwo, [](const std::string& path) { fs::create_symlink("gone", path); }), kTwo, "",
        "but missing"},
       {"a shard that is a FIFO", replaced(kTwo, fifo), kTwo, "", "not a regular file"},
-      {"a shard that is a folder", replaced(kTwo, folder), kTwo, "", "is a folder"},
+      {"a shard that is a directory", replaced(kTwo, directory), kTwo, "", "is a directory"},
       {"a shard that is a link to itself", replaced(kTwo, loop), kTwo, "", "levels of symbolic links"},
       {"a shard that is a device", replaced(kTwo, device), kTwo, "", "not a regular file"},
       {"a shard that is a git-LFS pointer",
@@ -171,16 +171,16 @@ std::vector<Broken> broken_folders() {
 }  // namespace
 
 TEST_CASE("every golden checkpoint opens, with any number of threads") {
-  int folders = 0;
+  int directories = 0;
   for (const auto& entry : fs::directory_iterator(SOURCE_DIR "/tests/golden")) {
-    const std::string folder = entry.path() / "checkpoint";
-    if (!fs::exists(folder)) continue;
-    CAPTURE(folder);
-    ++folders;
+    const std::string directory = entry.path() / "checkpoint";
+    if (!fs::exists(directory)) continue;
+    CAPTURE(directory);
+    ++directories;
     for (const int threads : {1, 8}) {
       Context context;
       context.threads = threads;
-      const Checkpoint checkpoint = Checkpoint::open(context, folder);
+      const Checkpoint checkpoint = Checkpoint::open(context, directory);
       CHECK(checkpoint.has_index());
       CHECK(checkpoint.shards().size() >= 2);
       CHECK(!checkpoint.tensors().empty());
@@ -188,13 +188,13 @@ TEST_CASE("every golden checkpoint opens, with any number of threads") {
       CHECK(checkpoint.find("nothing of that name") == nullptr);
     }
   }
-  CHECK(folders == 7);
+  CHECK(directories == 7);
 }
 
-TEST_CASE("each way in which a folder can be wrong is refused, and never waited for") {
+TEST_CASE("each way in which a directory can be wrong is refused, and never waited for") {
   const Scratch scratch;
   int refused = 0;
-  for (const Broken& row : broken_folders()) {
+  for (const Broken& row : broken_directories()) {
     CAPTURE(row.what);
     put_good(scratch);
     REQUIRE_FALSE(refusal(scratch));
@@ -208,15 +208,15 @@ TEST_CASE("each way in which a folder can be wrong is refused, and never waited 
     CHECK(error->reason().find(row.reason) != std::string::npos);
     ++refused;
   }
-  MESSAGE(refused << " broken folders refused");
+  MESSAGE(refused << " broken directories refused");
 }
 
-TEST_CASE("a path that is no folder is refused") {
+TEST_CASE("a path that is not a directory is refused") {
   const Scratch scratch;
   put_file(scratch / "file", "");
-  CHECK_THROWS_WITH_AS(Checkpoint::open(Context{}, scratch / "gone"), doctest::Contains("no such folder"),
+  CHECK_THROWS_WITH_AS(Checkpoint::open(Context{}, scratch / "gone"), doctest::Contains("no such directory"),
                        Error);
-  CHECK_THROWS_WITH_AS(Checkpoint::open(Context{}, scratch / "file"), doctest::Contains("is not a folder"),
+  CHECK_THROWS_WITH_AS(Checkpoint::open(Context{}, scratch / "file"), doctest::Contains("is not a directory"),
                        Error);
 }
 
@@ -244,7 +244,7 @@ TEST_CASE("where two shards hold a tensor, the index says which one counts") {
   CHECK(open_with(scratch).find("a")->size == 9);
 }
 
-TEST_CASE("without an index, every safetensors file of the folder counts") {
+TEST_CASE("without an index, every safetensors file of the directory counts") {
   const Scratch scratch;
   put_good(scratch);
   fs::remove(scratch / std::string(kIndexName));
@@ -255,7 +255,7 @@ TEST_CASE("without an index, every safetensors file of the folder counts") {
   CHECK(names(checkpoint) == std::vector<std::string>{"a", "b", "c"});
 }
 
-TEST_CASE("links are followed, as in a Hugging Face cache, and shards may lie in folders") {
+TEST_CASE("links are followed, as in a Hugging Face cache, and shards may lie in directories") {
   const Scratch scratch;
   put_good(scratch);
   const Scratch snapshot;

@@ -60,9 +60,9 @@ Member link(const std::string& path, MemberType type, const std::string& target)
   return member;
 }
 
-std::string deep(std::size_t folders) {
+std::string deep(std::size_t directories) {
   std::string path = "a";
-  for (std::size_t i = 0; i < folders; ++i) path += "/a";
+  for (std::size_t i = 0; i < directories; ++i) path += "/a";
   return path;
 }
 
@@ -80,10 +80,10 @@ std::string refusal(const ChunkSet& set, const std::string& out, std::uint64_t m
   return "not refused";
 }
 
-std::size_t names_in(const std::string& folder) {
+std::size_t names_in(const std::string& directory) {
   std::size_t count = 0;
-  if (std::filesystem::exists(folder))
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+  if (std::filesystem::exists(directory))
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
       count += entry.path().empty() ? 0 : 1;
   return count;
 }

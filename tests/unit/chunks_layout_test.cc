@@ -132,7 +132,7 @@ TEST_CASE("members that do not fit together are refused") {
   });
 }
 
-TEST_CASE("a folder comes right before what is in it") {
+TEST_CASE("a directory comes right before what is in it") {
   CHECK(path_less("a", "a/b"));
   CHECK(path_less("a/b", "a-b"));
   CHECK(path_less("a/b", "a.b"));

@@ -131,7 +131,7 @@ TEST_CASE("parts are put in order, and gaps are seen") {
   CHECK_THROWS_AS(files({scratch / "s.000", scratch / "s.000"}), Error);
 }
 
-TEST_CASE("one set in a folder is found by itself, several need a name") {
+TEST_CASE("one set in a directory is found by itself, several need a name") {
   const Scratch scratch;
   const Context context;
   std::filesystem::create_directories(scratch / "d");

@@ -1,5 +1,5 @@
 // repack-experts gate: silent where all is well, and not where a kernel errs.
-#include "codebook/gate.h"
+#include "repack/gate.h"
 
 #include <doctest/doctest.h>
 

@@ -67,7 +67,7 @@ TEST_CASE("packs alone and packs from the cache equal those of the one pass, man
     }
 }
 
-TEST_CASE("packs from a cache without manifests equal those of the one pass, whoever wrote the cache") {
+TEST_CASE("packs from a cache without manifests equal those of the one pass, the one that wrote the cache") {
   for (const std::string& model : kGoldenModels)
     for (const Variant& variant : golden_variants(model)) {
       CAPTURE(model);

@@ -40,14 +40,14 @@ class Variable {
   std::optional<std::string> old_;
 };
 
-// A checkpoint folder with two shards, and a user cache of its own.
-struct Folder {
+// A checkpoint directory with two shards, and a user cache of its own.
+struct Directory {
   Scratch scratch;
   std::string path = scratch / "model", cache = scratch / "xdg";
   Context context;
   const Variable xdg{"XDG_CACHE_HOME", cache.c_str()};
 
-  Folder() {
+  Directory() {
     make_dirs(posix(), path);
     put("config.json", "{}");
     put("a.safetensors", "aaa");
@@ -76,7 +76,7 @@ std::string reason_of(const std::function<void()>& work) {
 
 }  // namespace
 
-TEST_CASE("engine ids of folders with given stats") {
+TEST_CASE("engine ids of directories with given stats") {
   const Json cases = read_json(posix(), SOURCE_DIR "/tests/golden/ckpt_id.json");
   REQUIRE(cases.size() >= 6);
   for (const Json& c : cases) {
@@ -110,7 +110,7 @@ TEST_CASE("shard names sort and print as in Python") {
   CHECK(engine_id("/m", "", stats) == hex(expected.finish()));
 }
 
-TEST_CASE("a model that is no local folder needs its commit") {
+TEST_CASE("a model that is not a local directory needs its commit") {
   const std::string commit = "9e165c30e2704aec5d9d593cce3eebd58bbef1cb";
   const std::string head("moe-w2-checkpoint-stat-v2\0org/model\0", 36);
   CHECK(engine_id_of_remote("org/model", commit) == sha256_hex(head + commit));
@@ -119,108 +119,110 @@ TEST_CASE("a model that is no local folder needs its commit") {
     CHECK_THROWS_AS(engine_id_of_remote("org/model", revision), Error);
 }
 
-TEST_CASE("what a folder shows") {
-  Folder folder;
-  CheckpointStats stats = read_checkpoint_stats(folder.context, folder.path);
+TEST_CASE("what a directory shows") {
+  Directory directory;
+  CheckpointStats stats = read_checkpoint_stats(directory.context, directory.path);
   CHECK(stats.config == digest_of("{}"));
   CHECK(stats.shards.size() == 2);
-  folder.put("x.bin", "x");
-  folder.put("notes.txt", "x");
-  folder.put("d.safetensors/inner", "a folder is no shard");
-  CHECK(read_checkpoint_stats(folder.context, folder.path).shards.size() == 3);
+  directory.put("x.bin", "x");
+  directory.put("notes.txt", "x");
+  directory.put("d.safetensors/inner", "a directory is not a shard");
+  CHECK(read_checkpoint_stats(directory.context, directory.path).shards.size() == 3);
 
   // With an index, what it lists and nothing else; with both, what either lists. A link's target counts.
-  folder.put("model.safetensors.index.json",
-             R"({"weight_map": {"t": "sub/l.safetensors", "u": "a.safetensors"}})");
-  folder.put("blobs/target", "four");
-  make_dirs(posix(), join(folder.path, "sub"));
-  REQUIRE(symlink("../blobs/target", join(folder.path, "sub/l.safetensors").c_str()) == 0);
-  stats = read_checkpoint_stats(folder.context, folder.path);
+  directory.put("model.safetensors.index.json",
+                R"({"weight_map": {"t": "sub/l.safetensors", "u": "a.safetensors"}})");
+  directory.put("blobs/target", "four");
+  make_dirs(posix(), join(directory.path, "sub"));
+  REQUIRE(symlink("../blobs/target", join(directory.path, "sub/l.safetensors").c_str()) == 0);
+  stats = read_checkpoint_stats(directory.context, directory.path);
   REQUIRE(stats.shards.size() == 2);
   CHECK(stats.shards[1].name == "sub/l.safetensors");
   CHECK(stats.shards[1].size == 4);
   CHECK(stats.shards[1].resolved_blob == "target");
-  folder.put("pytorch_model.bin.index.json", R"({"weight_map": {"t": "x.bin", "u": "a.safetensors"}})");
-  CHECK(read_checkpoint_stats(folder.context, folder.path).shards.size() == 3);
+  directory.put("pytorch_model.bin.index.json", R"({"weight_map": {"t": "x.bin", "u": "a.safetensors"}})");
+  CHECK(read_checkpoint_stats(directory.context, directory.path).shards.size() == 3);
 
-  unlink(join(folder.path, "x.bin").c_str());
-  CHECK(reason_of([&] { read_checkpoint_stats(folder.context, folder.path); }).find("x.bin: is listed") !=
-        std::string::npos);
-  CHECK_THROWS_AS(read_checkpoint_stats(folder.context, join(folder.path, "blobs")), Error);
-  CHECK_THROWS_AS(read_checkpoint_stats(folder.context, join(folder.path, "config.json")), Error);
+  unlink(join(directory.path, "x.bin").c_str());
+  CHECK(reason_of([&] {
+          read_checkpoint_stats(directory.context, directory.path);
+        }).find("x.bin: is listed") != std::string::npos);
+  CHECK_THROWS_AS(read_checkpoint_stats(directory.context, join(directory.path, "blobs")), Error);
+  CHECK_THROWS_AS(read_checkpoint_stats(directory.context, join(directory.path, "config.json")), Error);
 }
 
 TEST_CASE("the content id is what its definition says, for any number of threads") {
-  Folder folder;
-  folder.put("big.bin", std::string(3 * 1024 * 1024 + 17, 'x'));
+  Directory directory;
+  directory.put("big.bin", std::string(3 * 1024 * 1024 + 17, 'x'));
   const Json files = {{"config.json", sha256_hex("{}")},
                       {"a.safetensors", sha256_hex("aaa")},
                       {"b.safetensors", sha256_hex("bb")},
                       {"big.bin", sha256_hex(std::string(3 * 1024 * 1024 + 17, 'x'))}};
   for (const int threads : {1, 4}) {
-    folder.context.threads = threads;
-    CHECK(folder.content(true).id == by_definition(files));
+    directory.context.threads = threads;
+    CHECK(directory.content(true).id == by_definition(files));
   }
 }
 
 TEST_CASE("digests of an earlier run hold while size, times and inode do") {
-  Folder folder;
-  const ContentId first = folder.content();
+  Directory directory;
+  const ContentId first = directory.content();
   CHECK(first.bytes_hashed == 5);
-  ContentId again = folder.content();
+  ContentId again = directory.content();
   CHECK(again.id == first.id);
   CHECK(again.bytes_hashed == 0);
   CHECK(again.bytes_known == 5);
-  CHECK(folder.content(true).bytes_hashed == 5);
+  CHECK(directory.content(true).bytes_hashed == 5);
 
   // The same size and modification time do not hide a change.
   struct stat before {};
-  REQUIRE(stat(join(folder.path, "a.safetensors").c_str(), &before) == 0);
-  folder.put("a.safetensors", "AAA");
+  REQUIRE(stat(join(directory.path, "a.safetensors").c_str(), &before) == 0);
+  directory.put("a.safetensors", "AAA");
   const struct timespec times[2] = {before.st_atim, before.st_mtim};
-  REQUIRE(utimensat(AT_FDCWD, join(folder.path, "a.safetensors").c_str(), times, 0) == 0);
-  again = folder.content();
+  REQUIRE(utimensat(AT_FDCWD, join(directory.path, "a.safetensors").c_str(), times, 0) == 0);
+  again = directory.content();
   CHECK(again.bytes_hashed == 3);
   CHECK(again.sha256["a.safetensors"] == sha256_hex("AAA"));
 
   // Whatever else is found in the user's cache is as good as nothing.
   for (const char* group : {"sha256"})
-    for (const std::string& name : list_dir(posix(), join(user_cache_folder(), group)))
-      write_atomically(posix(), join(user_cache_folder(), std::string(group) + "/" + name), "{\"file\": 3");
-  CHECK(folder.content().id == again.id);
-  REQUIRE(::system(("rm -rf '" + folder.cache + "'; touch '" + folder.cache + "'").c_str()) == 0);
-  CHECK(folder.content().id == again.id);  // no cache can be kept there
-  const Variable xdg("XDG_CACHE_HOME", nullptr), home("HOME", folder.cache.c_str());
-  CHECK(folder.content().id == again.id);
+    for (const std::string& name : list_dir(posix(), join(user_cache_directory(), group)))
+      write_atomically(posix(), join(user_cache_directory(), std::string(group) + "/" + name),
+                       "{\"file\": 3");
+  CHECK(directory.content().id == again.id);
+  REQUIRE(::system(("rm -rf '" + directory.cache + "'; touch '" + directory.cache + "'").c_str()) == 0);
+  CHECK(directory.content().id == again.id);  // no cache can be kept there
+  const Variable xdg("XDG_CACHE_HOME", nullptr), home("HOME", directory.cache.c_str());
+  CHECK(directory.content().id == again.id);
 }
 
 TEST_CASE("digests that Hugging Face's tools left are used") {
-  Folder folder;
+  Directory directory;
   const std::string told(64, '7');
   SUBCASE("names of blobs") {
-    folder.put("../hub/blobs/" + told, "not what the name says");
-    unlink(join(folder.path, "a.safetensors").c_str());
-    REQUIRE(symlink(("../hub/blobs/" + told).c_str(), join(folder.path, "a.safetensors").c_str()) == 0);
-    CHECK(folder.content().sha256["a.safetensors"] == told);
-    CHECK(folder.content(true).sha256["a.safetensors"] == sha256_hex("not what the name says"));
+    directory.put("../hub/blobs/" + told, "not what the name says");
+    unlink(join(directory.path, "a.safetensors").c_str());
+    REQUIRE(symlink(("../hub/blobs/" + told).c_str(), join(directory.path, "a.safetensors").c_str()) == 0);
+    CHECK(directory.content().sha256["a.safetensors"] == told);
+    CHECK(directory.content(true).sha256["a.safetensors"] == sha256_hex("not what the name says"));
   }
   SUBCASE("a file elsewhere that happens to have such a name tells nothing") {
-    folder.put("other/" + told, "abc");
-    unlink(join(folder.path, "a.safetensors").c_str());
-    REQUIRE(symlink(("other/" + told).c_str(), join(folder.path, "a.safetensors").c_str()) == 0);
-    CHECK(folder.content().sha256["a.safetensors"] == sha256_hex("abc"));
+    directory.put("other/" + told, "abc");
+    unlink(join(directory.path, "a.safetensors").c_str());
+    REQUIRE(symlink(("other/" + told).c_str(), join(directory.path, "a.safetensors").c_str()) == 0);
+    CHECK(directory.content().sha256["a.safetensors"] == sha256_hex("abc"));
   }
-  SUBCASE("metadata of a download into a local folder") {
+  SUBCASE("metadata of a download into a local directory") {
     const std::string metadata = ".cache/huggingface/download/a.safetensors.metadata";
     const std::string commit(40, 'c');
     struct stat st {};
-    REQUIRE(stat(join(folder.path, "a.safetensors").c_str(), &st) == 0);
+    REQUIRE(stat(join(directory.path, "a.safetensors").c_str(), &st) == 0);
     const double modified =
         static_cast<double>(st.st_mtim.tv_sec) + 1e-9 * static_cast<double>(st.st_mtim.tv_nsec);
     const auto digest_with = [&](const std::string& text) {
-      folder.put(metadata, text);
-      REQUIRE(::system(("rm -rf '" + folder.cache + "'").c_str()) == 0);
-      return folder.content().sha256["a.safetensors"];
+      directory.put(metadata, text);
+      REQUIRE(::system(("rm -rf '" + directory.cache + "'").c_str()) == 0);
+      return directory.content().sha256["a.safetensors"];
     };
     CHECK(digest_with(fmt::format("{}\n{}\n{}\n", commit, told, modified + 1)) == told);
     CHECK(digest_with(fmt::format("{}\n{}\n{}\n", commit, told, modified)) == told);
@@ -232,23 +234,23 @@ TEST_CASE("digests that Hugging Face's tools left are used") {
     CHECK(digest_with(fmt::format("{}\n{}\nsoon\n", commit, told)) == real);
     CHECK(digest_with(fmt::format("{}\n{}\nnan\n", commit, told)) == real);
     CHECK(digest_with("") == real);
-    folder.put(metadata, fmt::format("{}\n{}\n{}\n", commit, told, modified + 1));
-    CHECK(folder.content(true).sha256["a.safetensors"] == real);
+    directory.put(metadata, fmt::format("{}\n{}\n{}\n", commit, told, modified + 1));
+    CHECK(directory.content(true).sha256["a.safetensors"] == real);
   }
 }
 
 TEST_CASE("the identity a program is told") {
-  Folder folder;
+  Directory directory;
   const auto resolve = [&](IdentityOptions options) {
-    return resolve_identity(folder.context, options, folder.path).id;
+    return resolve_identity(directory.context, options, directory.path).id;
   };
   CHECK(resolve({.pin = "any \"string\", é"}) == "any \"string\", é");
   CHECK(resolve({.served_path = "/model", .revision = "v1"}) ==
-        engine_id("/model", "v1", read_checkpoint_stats(folder.context, folder.path)));
-  CHECK(resolve({}) == folder.content().id);
-  CHECK(
-      resolve_identity(folder.context, {.served_path = "org/m", .revision = std::string(40, 'a')}, "/nowhere")
-          .id == engine_id_of_remote("org/m", std::string(40, 'a')));
+        engine_id("/model", "v1", read_checkpoint_stats(directory.context, directory.path)));
+  CHECK(resolve({}) == directory.content().id);
+  CHECK(resolve_identity(directory.context, {.served_path = "org/m", .revision = std::string(40, 'a')},
+                         "/nowhere")
+            .id == engine_id_of_remote("org/m", std::string(40, 'a')));
   for (const IdentityOptions& wrong :
        {IdentityOptions{.pin = ""}, IdentityOptions{.pin = "\xff"},
         IdentityOptions{.pin = {}, .revision = "v1"}, IdentityOptions{.pin = "a", .served_path = "/model"}}) {
@@ -262,10 +264,10 @@ TEST_CASE("the identity a program is told") {
 }
 
 TEST_CASE("memory and interruption") {
-  Folder folder;
-  folder.context.memory = 1000;
-  CHECK(reason_of([&] { folder.content(); }).find("smallest that works") != std::string::npos);
-  Folder other;
+  Directory directory;
+  directory.context.memory = 1000;
+  CHECK(reason_of([&] { directory.content(); }).find("smallest that works") != std::string::npos);
+  Directory other;
   Stop stop;
   stop.request(2);
   other.context.stop = &stop;

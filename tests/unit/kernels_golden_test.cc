@@ -23,9 +23,9 @@ struct Tensor {
   std::vector<std::uint8_t> bytes;
 };
 
-std::map<std::string, Tensor> read_tensors(const std::string& folder) {
+std::map<std::string, Tensor> read_tensors(const std::string& directory) {
   std::map<std::string, Tensor> tensors;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const auto& entry : fs::directory_iterator(directory)) {
     if (entry.path().extension() != ".safetensors") continue;
     const std::string text = read_text(posix(), entry.path(), 64 << 20);
     std::uint64_t header_bytes;
@@ -104,12 +104,12 @@ void check_model(const std::string& model, Family family, const std::string& pre
   CAPTURE(model);
   const std::string root = std::string(SOURCE_DIR) + "/tests/golden/" + model;
   const auto tensors = read_tensors(root + "/checkpoint");
-  std::string folder;
+  std::string directory;
   for (const auto& entry : fs::directory_iterator(root + "/expected/tp1/planescache/v2"))
-    folder = entry.path();
+    directory = entry.path();
   int layers = 0;
   for (int layer = 0; layer < 4; ++layer) {
-    const std::string parts = folder + "/tp1-rank0/layer" + std::to_string(layer) + ".";
+    const std::string parts = directory + "/tp1-rank0/layer" + std::to_string(layer) + ".";
     if (!fs::exists(parts + "planes13.bin")) continue;
     ++layers;
     for (const Kernels* kernels : available_kernels()) {

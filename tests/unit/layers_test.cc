@@ -1,4 +1,4 @@
-// The folders of lib are layers: a file includes only from its own and from earlier ones.
+// The directories of lib are layers: a file includes only from its own and from earlier ones.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,8 +10,9 @@
 #include <vector>
 
 TEST_CASE("includes point only to the same or an earlier layer") {
-  const std::vector<std::string> layers = {"base", "format",   "checkpoint", "manifest", "plan",     "quant",
-                                           "sink", "pipeline", "verify",     "chunks",   "codebook", "audit"};
+  const std::vector<std::string> layers = {
+      "base",     "format", "checkpoint", "manifest", "plan",     "quant",  "sink",     "store",
+      "pipeline", "verify", "maintain",   "chunks",   "codebook", "repack", "fidelity", "audit"};
   const auto rank = [&](const std::string& layer) {
     const auto it = std::find(layers.begin(), layers.end(), layer);
     return it == layers.end() ? -1 : static_cast<int>(it - layers.begin());

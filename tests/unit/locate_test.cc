@@ -1,5 +1,5 @@
 // From a byte of a section back to the checkpoint's element, for every kind of section.
-#include "verify/locate.h"
+#include "store/locate.h"
 
 #include <doctest/doctest.h>
 

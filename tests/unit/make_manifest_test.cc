@@ -69,11 +69,11 @@ TEST_CASE("what paths are relative to") {
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::usage);
   }
-  put_file(scratch / "a/m.json", "an older manifest, which is no part of the new one");
+  put_file(scratch / "a/m.json", "an older manifest, which is not part of the new one");
   CHECK(paths({scratch / "a"}, scratch / "a/m.json") == "b/f g ");
 }
 
-TEST_CASE("links are recorded, never followed; what is no file is refused") {
+TEST_CASE("links are recorded, never followed; what is not a file is refused") {
   Scratch scratch;
   put_file(scratch / "f", "f");
   std::filesystem::create_symlink("/", scratch / "root");

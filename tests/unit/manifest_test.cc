@@ -194,7 +194,7 @@ TEST_CASE("hostile manifests are refused") {
   refused(tree, "'other'", [](Json& m) { m["kind"] = "other"; });
   refused(tree, "has no \"ckpt_id\"", [](Json& m) { m["kind"] = "planescache"; });
 
-  refused(cache, "is no part of", [](Json& m) { m["files"][0]["path"] = "evil.bin"; });
+  refused(cache, "is not part of", [](Json& m) { m["files"][0]["path"] = "evil.bin"; });
   refused(cache, "does not list 'layer2.sc2.bin'", [](Json& m) { m["files"].erase(11); });
   refused(cache, "does not list 'layer1.fp13.bin'", [](Json& m) { m["files"].erase(0); });
   refused(cache, "geometry makes that", [](Json& m) { m["files"][0]["size"] = 1; });
@@ -212,7 +212,7 @@ TEST_CASE("hostile manifests are refused") {
   refused(cache, "impossible geometry", [](Json& m) { m["geometry"]["hidden"] = 65; });
   refused(cache, "unknown key", [](Json& m) { m["tier"] = "base"; });
 
-  refused(pack, "is no part of", [](Json& m) { m["ckpt_id"] = "another"; });  // the name holds the key
+  refused(pack, "is not part of", [](Json& m) { m["ckpt_id"] = "another"; });  // the name holds the key
   refused(pack, "block digests; its geometry", [](Json& m) { m["layers"] = {0}; });
   refused(pack, "impossible geometry", [](Json& m) {
     m["geometry"] = {{"layers", 65536}, {"experts", 65536}, {"hidden", 1 << 20}, {"intermediate", 1 << 20}};

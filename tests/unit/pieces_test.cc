@@ -26,22 +26,22 @@ class WholeExperts : public Backend {
 };
 
 // Large enough for each projection to be several pieces, on two ranks, too.
-void make_checkpoint(const std::string& folder, synthetic::Style style) {
+void make_checkpoint(const std::string& directory, synthetic::Style style) {
   const Context context = hasty_context();
   const synthetic::Spec spec{style, {2, 3, 1024, 512}, style == synthetic::Style::deepseek_v4 ? 0u : 1u, 0};
   const std::vector<synthetic::ShardHeader> shards =
       synthetic::cut_into_shards(synthetic::tensors_of(spec), 1);
-  make_dirs(context.os, folder);
-  const std::uint64_t bytes = synthetic::write_shards(context, folder, shards);
-  put_file(folder + "/model.safetensors.index.json", synthetic::index_json(shards, bytes));
-  put_file(folder + "/config.json", pretty(synthetic::config_of(spec)));
-  synthetic::fill_shards(context, folder, shards, synthetic::Weights(1, 3),
+  make_dirs(context.os, directory);
+  const std::uint64_t bytes = synthetic::write_shards(context, directory, shards);
+  put_file(directory + "/model.safetensors.index.json", synthetic::index_json(shards, bytes));
+  put_file(directory + "/config.json", pretty(synthetic::config_of(spec)));
+  synthetic::fill_shards(context, directory, shards, synthetic::Weights(1, 3),
                          [](const Tensor&) { return true; });
 }
 
 // Makes every zero of an expert positive, so that mode auto balances this expert alone.
-void make_zeros_positive(const std::string& folder, std::size_t number) {
-  const Checkpoint checkpoint = Checkpoint::open(hasty_context(), folder);
+void make_zeros_positive(const std::string& directory, std::size_t number) {
+  const Checkpoint checkpoint = Checkpoint::open(hasty_context(), directory);
   const Model model = find_experts(checkpoint);
   for (const ExpertTensors& tensors : model.layers.front().experts[number]) {
     File file = File::open_write(posix(), checkpoint.shard_path(*tensors.weight));
@@ -58,11 +58,11 @@ void make_zeros_positive(const std::string& folder, std::size_t number) {
   }
 }
 
-std::map<std::string, std::string> built(const std::string& folder, const PlanRequest& request,
+std::map<std::string, std::string> built(const std::string& directory, const PlanRequest& request,
                                          Backend& backend) {
   const Scratch out;
   const Context context = hasty_context();
-  const Checkpoint checkpoint = Checkpoint::open(context, folder);
+  const Checkpoint checkpoint = Checkpoint::open(context, directory);
   const Model model = find_experts(checkpoint);
   build(context, checkpoint, model, make_plan(model, request),
         {"id", out / "cache", out / "store", Trust::record}, backend);
@@ -76,9 +76,9 @@ TEST_CASE("pieces and whole experts give the same files") {
        {synthetic::Style::deepseek_v4, synthetic::Style::glm_fp8, synthetic::Style::glm_nvfp4}) {
     CAPTURE(static_cast<int>(style));
     const Scratch scratch;
-    const std::string folder = scratch / "checkpoint";
-    make_checkpoint(folder, style);
-    if (style != synthetic::Style::deepseek_v4) make_zeros_positive(folder, 1);
+    const std::string directory = scratch / "checkpoint";
+    make_checkpoint(directory, style);
+    if (style != synthetic::Style::deepseek_v4) make_zeros_positive(directory, 1);
     const std::unique_ptr<Backend> cpu = make_backend({"cpu", "auto", {}});
     WholeExperts whole;
     for (const std::uint64_t world : {1, 2}) {
@@ -87,9 +87,9 @@ TEST_CASE("pieces and whole experts give the same files") {
       request.world = world;
       request.cache = format::Fp4Tier::nibble;
       request.tiers = {format::Tier::base, format::Tier::fp4q};
-      const auto pieces = built(folder, request, *cpu);
+      const auto pieces = built(directory, request, *cpu);
       CHECK(pieces.size() > 6);
-      CHECK(pieces == built(folder, request, whole));
+      CHECK(pieces == built(directory, request, whole));
       if (style == synthetic::Style::deepseek_v4) continue;
       // The balanced expert makes a difference, so it was converted a second time.
       request.zero_mode = format::ZeroMode::sign;
@@ -99,16 +99,16 @@ TEST_CASE("pieces and whole experts give the same files") {
           if (path.ends_with(".planes13.bin")) out.push_back(digest);
         return out;
       };
-      CHECK(content(built(folder, request, *cpu)) != content(pieces));
+      CHECK(content(built(directory, request, *cpu)) != content(pieces));
     }
   }
 }
 
 TEST_CASE("a bad element in a later piece is named by its row in the tensor") {
   const Scratch scratch;
-  const std::string folder = scratch / "checkpoint";
-  make_checkpoint(folder, synthetic::Style::glm_fp8);
-  const Checkpoint checkpoint = Checkpoint::open(hasty_context(), folder);
+  const std::string directory = scratch / "checkpoint";
+  make_checkpoint(directory, synthetic::Style::glm_fp8);
+  const Checkpoint checkpoint = Checkpoint::open(hasty_context(), directory);
   const Tensor& tensor =
       *find_experts(checkpoint).layers.front().experts[2][static_cast<int>(Projection::w3)].weight;
   const std::uint8_t nan[] = {0x7F};
@@ -117,7 +117,7 @@ TEST_CASE("a bad element in a later piece is named by its row in the tensor") {
     PlanRequest request;
     request.world = world;
     request.cache = format::Fp4Tier::none;
-    CHECK_THROWS_WITH_AS(build_into(hasty_context(), folder, request, "id", scratch / "out"),
+    CHECK_THROWS_WITH_AS(build_into(hasty_context(), directory, request, "id", scratch / "out"),
                          doctest::Contains("element [400, 7] is not finite"), Error);
   }
 }

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "served.h"
-#include "verify/probe.h"
+#include "store/probe.h"
 #include "verify/report.h"
 
 namespace fs = std::filesystem;
@@ -65,10 +65,10 @@ TEST_CASE("a pack with one thing wrong") {
       put_file(json, before);
     }
   }
-  SUBCASE("the sidecar is a folder") {
+  SUBCASE("the sidecar is a directory") {
     fs::remove(json);
     fs::create_directory(json);
-    CHECK(has(only_miss(served.check()), "delta: the sidecar is unreadable: is a folder"));
+    CHECK(has(only_miss(served.check()), "delta: the sidecar is unreadable: is a directory"));
   }
   SUBCASE("the sidecar lists one layer less") {
     replace_in(json, "[0, 1]", "[0]");
@@ -102,7 +102,7 @@ TEST_CASE("a pack with one thing wrong") {
     CHECK(only_miss(served.check()) ==
           fmt::format("delta: the pack is 4096 bytes too long: {} bytes, expected {}", bytes + 4096, bytes));
   }
-  SUBCASE("the pack is a folder") {
+  SUBCASE("the pack is a directory") {
     fs::remove(pack);
     fs::create_directory(pack);
     const BootVerdict verdict = served.check();
@@ -114,16 +114,16 @@ TEST_CASE("a pack with one thing wrong") {
     CHECK(served.check().hit());  // nothing says that there ever was one
     CHECK(only_miss(served.check({.tiers = {{format::Tier::delta}}})) == "delta: the pack is not there");
   }
-  SUBCASE("the lock is missing, which the engine mends") {
+  SUBCASE("the lock is missing, which the engine fixes") {
     fs::remove(lock);
     const BootVerdict verdict = served.check();
     CHECK(verdict.hit());
     CHECK(verdict.notes == Misses{lock + " is missing; the engine will make it"});
   }
-  SUBCASE("the lock is a folder") {
+  SUBCASE("the lock is a directory") {
     fs::remove(lock);
     fs::create_directory(lock);
-    CHECK(only_miss(served.check()) == "delta: the .lock is a folder");
+    CHECK(only_miss(served.check()) == "delta: the .lock is a directory");
   }
   SUBCASE("a tier is asked for that was not built") {
     CHECK(only_miss(served.check({.tiers = {{format::Tier::fp4q}}})) == "fp4q: the pack is not there");
@@ -167,7 +167,7 @@ class Unreadable : public Os {
 
 }  // namespace
 
-TEST_CASE("files and folders that the engine has to write") {
+TEST_CASE("files and directories that the engine has to write") {
   const Served served;
   const std::string stem = served.stem.at("base");
   bool by_mount = false;
@@ -189,26 +189,27 @@ TEST_CASE("files and folders that the engine has to write") {
     ReadOnly os(stem + ".lock", by_mount);
     CHECK(only_miss(served.check({}, os)) == "base: the .lock " + why);
   }
-  SUBCASE("the folder where the lock is missing") {
+  SUBCASE("the directory where the lock is missing") {
     ReadOnly os(served.store, by_mount);
     CHECK(served.check({}, os).hit());
     fs::remove(stem + ".lock");
-    CHECK(only_miss(served.check({}, os)) == "base: the .lock is missing, and the folder " + why);
+    CHECK(only_miss(served.check({}, os)) == "base: the .lock is missing, and the directory " + why);
   }
   SUBCASE("the planes cache, only where something is missing") {
-    ReadOnly os(served.folder, by_mount);
+    ReadOnly os(served.directory, by_mount);
     CHECK(served.check({}, os).notes.empty());
-    fs::remove(served.folder + "/layer1.sc2.bin");
+    fs::remove(served.directory + "/layer1.sc2.bin");
     const BootVerdict verdict = served.check({}, os);
     CHECK(only_miss(verdict) == "layer 1 sc2: is missing");
-    CHECK(verdict.notes == Misses{served.folder + " " + why + "; the engine could not keep what it makes"});
+    CHECK(verdict.notes ==
+          Misses{served.directory + " " + why + "; the engine could not keep what it makes"});
   }
 }
 
 TEST_CASE("files that the engine has to read") {
   const Served served;
   SUBCASE("a part") {
-    Unreadable os(served.folder + "/layer1.sc2.bin");
+    Unreadable os(served.directory + "/layer1.sc2.bin");
     CHECK(only_miss(served.check({}, os)) == "layer 1 sc2: is not readable (Permission denied)");
   }
   SUBCASE("a pack") {

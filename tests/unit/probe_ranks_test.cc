@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "rekey_store.h"
-#include "verify/probe.h"
+#include "store/probe.h"
 #include "verify/report.h"
 
 using namespace rekey_store;
@@ -12,8 +12,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string folder_of_rank_1(const Scratch& dir) {
-  return dir / "cache/" + format::cache_folder({"id", kWorld, 1, format::ZeroMode::automatic, false});
+std::string directory_of_rank_1(const Scratch& dir) {
+  return dir / "cache/" + format::cache_directory({"id", kWorld, 1, format::ZeroMode::automatic, false});
 }
 
 // Which of the two ranks' caches, then of the four packs (base of rank 0 and 1, delta of rank 0 and 1) would
@@ -30,28 +30,30 @@ std::string hits(const BootVerdict& verdict) {
 TEST_CASE("one rank of two with one thing wrong") {
   const Scratch dir;
   make(dir.path(), "id");
-  const std::string folder = folder_of_rank_1(dir);
+  const std::string directory = directory_of_rank_1(dir);
   std::string delta;
   for (const auto& file : fs::directory_iterator(dir / "store"))
     if (name_of(file.path()).starts_with("delta") && file.path().string().ends_with("rank1of2.pack"))
       delta = file.path();
   CHECK(hits(ask(dir.path(), "id")) == "yyyyyy");
   SUBCASE("meta.json") {
-    put_file(folder + "/meta.json", format::meta_json({"id", kWorld, 0, format::ZeroMode::automatic, false}));
+    put_file(directory + "/meta.json",
+             format::meta_json({"id", kWorld, 0, format::ZeroMode::automatic, false}));
     const BootVerdict verdict = ask(dir.path(), "id");
     CHECK(hits(verdict) == "ynyyyy");
     CHECK(verdict.caches[1].miss == "meta.json differs in rank: cache has 0, engine would ask 1");
   }
-  SUBCASE("the whole folder") {
-    fs::remove_all(folder);
+  SUBCASE("the whole directory") {
+    fs::remove_all(directory);
     const BootVerdict verdict = ask(dir.path(), "id");
     CHECK(hits(verdict) == "ynyyyy");
-    CHECK(verdict.caches[1].miss ==
-          "the folder is not there; the nearest one's meta.json differs in rank: cache has 0, engine would "
-          "ask 1");
+    CHECK(
+        verdict.caches[1].miss ==
+        "the directory is not there; the nearest one's meta.json differs in rank: cache has 0, engine would "
+        "ask 1");
   }
   SUBCASE("a part") {
-    fs::remove(folder + "/layer2.sc2.bin");
+    fs::remove(directory + "/layer2.sc2.bin");
     const BootVerdict verdict = ask(dir.path(), "id");
     CHECK(hits(verdict) == "ynyyyy");
     CHECK(verdict.caches[1].layers[0].hit());
@@ -65,7 +67,7 @@ TEST_CASE("one rank of two with one thing wrong") {
     CHECK(verdict.packs[3].emptied);
   }
   SUBCASE("only the other rank is asked for") {
-    fs::remove_all(folder);
+    fs::remove_all(directory);
     fs::resize_file(delta, 4096);
     const Store store = scan_store(posix(), dir / "cache", dir / "store");
     const BootVerdict verdict =

@@ -1,5 +1,5 @@
 // Each way in which a planes cache can be wrong, one at a time, on copies of what the engine wrote.
-#include "verify/probe.h"
+#include "store/probe.h"
 
 #include <doctest/doctest.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ TEST_CASE("what the engine wrote is a hit in every layer, part and pack") {
 
 TEST_CASE("a planes cache with one thing wrong") {
   const Served served;
-  const std::string meta = served.folder + "/meta.json", part = served.folder + "/layer2.sc13.bin";
+  const std::string meta = served.directory + "/meta.json", part = served.directory + "/layer2.sc13.bin";
   const std::uint64_t bytes = fs::file_size(part);
 
   SUBCASE("meta.json is missing") {
@@ -51,11 +51,11 @@ TEST_CASE("a planes cache with one thing wrong") {
     CHECK(has(only_miss(served.check({.ckpt_id = "golden-glm-nvfp4-mini"})),
               "cache: meta.json is unreadable: not valid JSON"));
   }
-  SUBCASE("meta.json is a folder") {
+  SUBCASE("meta.json is a directory") {
     fs::remove(meta);
     fs::create_directory(meta);
     CHECK(has(only_miss(served.check({.ckpt_id = "golden-glm-nvfp4-mini"})),
-              "cache: meta.json is unreadable: is a folder"));
+              "cache: meta.json is unreadable: is a directory"));
   }
   SUBCASE("one value of meta.json") {
     const std::tuple<const char*, const char*, const char*> values[] = {
@@ -108,7 +108,7 @@ TEST_CASE("a planes cache with one thing wrong") {
     REQUIRE(::mkfifo(part.c_str(), 0666) == 0);
     CHECK(only_miss(served.check()) == "layer 2 sc13: is not a regular file");
   }
-  SUBCASE("a part is a folder") {
+  SUBCASE("a part is a directory") {
     fs::remove(part);
     fs::create_directory(part);
     CHECK(only_miss(served.check()) == "layer 2 sc13: is not a regular file");
@@ -125,7 +125,7 @@ TEST_CASE("a planes cache with one thing wrong") {
   }
   SUBCASE("the FP4 planes are missing, which matters only to who asks for them") {
     for (const char* name : {"layer1.fp13.bin", "layer1.fp2.bin", "layer2.fp13.bin", "layer2.fp2.bin"})
-      fs::remove(served.folder + "/" + name);
+      fs::remove(served.directory + "/" + name);
     CHECK(served.check().hit());
     CHECK(misses(served.check({.fp4 = format::Fp4Tier::nibble})) ==
           Misses{"layer 1 fp13: is missing", "layer 1 fp2: is missing", "layer 2 fp13: is missing",
@@ -134,21 +134,21 @@ TEST_CASE("a planes cache with one thing wrong") {
   SUBCASE("the split mode was not built") {
     const std::string miss = misses(served.check({.fp4 = format::Fp4Tier::quintal, .tiers = {{}}})).at(0);
     CHECK(miss ==
-          "cache: the folder is not there; the nearest one's meta.json differs in fp4_split: cache has "
+          "cache: the directory is not there; the nearest one's meta.json differs in fp4_split: cache has "
           "false, engine would ask \"w4q\"");
   }
   SUBCASE("meta.json of a cache in split mode is damaged, and packs tell the identity") {
     const format::CacheMeta split{"golden-glm-nvfp4-mini", 1, 0, format::ZeroMode::automatic, true};
-    const std::string folder = served.root + "/" + format::cache_folder(split);
-    fs::create_directories(parent_of(folder));
-    fs::rename(served.folder, folder);
-    put_file(folder + "/meta.json", "{");
+    const std::string directory = served.root + "/" + format::cache_directory(split);
+    fs::create_directories(parent_of(directory));
+    fs::rename(served.directory, directory);
+    put_file(directory + "/meta.json", "{");
     CHECK(has(only_miss(served.check()), "cache: meta.json is unreadable: not valid JSON"));
   }
   SUBCASE("another zero mode is asked for") {
     const BootVerdict verdict = served.check({.zero_mode = format::ZeroMode::alt});
     CHECK(misses(verdict).at(0) ==
-          "cache: the folder is not there; the nearest one's meta.json differs in zero_mode: cache has "
+          "cache: the directory is not there; the nearest one's meta.json differs in zero_mode: cache has "
           "\"auto\", engine would ask \"alt\"");
     CHECK(verdict.found == Misses{"'golden-glm-nvfp4-mini' (world 1, zero mode auto)"});
   }
@@ -161,11 +161,11 @@ TEST_CASE("a planes cache with one thing wrong") {
     CHECK(emptied(verdict).empty());  // the engine would begin packs of its own and leave these
     CHECK(has(to_text(verdict), "identities found there:\n  'golden-glm-nvfp4-mini'"));
   }
-  SUBCASE("the folder carries another key") {
+  SUBCASE("the directory carries another key") {
     const std::string wrong = served.root + "/v2/00000000000000000000";
-    fs::rename(parent_of(served.folder), wrong);
+    fs::rename(parent_of(served.directory), wrong);
     CHECK(only_miss(served.check({.ckpt_id = "golden-glm-nvfp4-mini"})) ==
-          "cache: the folder is not there, nor that of any other identity");
+          "cache: the directory is not there, nor that of any other identity");
     CHECK(has(to_text(scan_store(posix(), served.root, "")),
               "meta.json is of the identity 'golden-glm-nvfp4-mini', which belongs into v2/"));
   }
@@ -174,10 +174,10 @@ TEST_CASE("a planes cache with one thing wrong") {
 TEST_CASE("what is not said comes from what is there") {
   const Served served;
   const auto add = [&](const format::CacheMeta& meta) {
-    const std::string folder = served.root + "/" + format::cache_folder(meta);
-    fs::create_directories(parent_of(folder));
-    copy_tree(served.folder, folder);
-    put_file(folder + "/meta.json", format::meta_json(meta));
+    const std::string directory = served.root + "/" + format::cache_directory(meta);
+    fs::create_directories(parent_of(directory));
+    copy_tree(served.directory, directory);
+    put_file(directory + "/meta.json", format::meta_json(meta));
   };
   const auto usage = [&](const BootRequest& request) -> std::string {
     try {
@@ -206,7 +206,7 @@ TEST_CASE("what is not said comes from what is there") {
   }
   SUBCASE("a world of two with one rank there") {
     add({"golden-glm-nvfp4-mini", 2, 1, format::ZeroMode::automatic, false});
-    fs::remove_all(served.folder);
+    fs::remove_all(served.directory);
     const Store store = scan_store(posix(), served.root, "");
     const Boot boot = complete({}, store);
     CHECK(boot.world == 2);

@@ -16,7 +16,7 @@ using namespace planesmith::format;
 
 namespace {
 
-const std::string kFolder = SOURCE_DIR "/manifests/profiles";
+const std::string kDirectory = SOURCE_DIR "/manifests/profiles";
 
 std::uint64_t sections_bytes(const std::vector<Section>& sections, const RankShape& shape) {
   std::uint64_t bytes = 0;
@@ -28,10 +28,10 @@ std::uint64_t sections_bytes(const std::vector<Section>& sections, const RankSha
 
 TEST_CASE("sizes and counts of the shipped profiles follow from the geometry") {
   int with_sizes = 0;
-  for (const std::string& file : list_dir(posix(), kFolder)) {
+  for (const std::string& file : list_dir(posix(), kDirectory)) {
     CAPTURE(file);
-    const Json json = read_json(posix(), join(kFolder, file));
-    const Profile profile = find_profile(posix(), join(kFolder, file));
+    const Json json = read_json(posix(), join(kDirectory, file));
+    const Profile profile = find_profile(posix(), join(kDirectory, file));
     CHECK(profile.name + ".json" == file);
     CHECK(profile.pins.at("quantizer_abi") == kQuantizerAbi);
     if (!profile.geometry) continue;
@@ -60,9 +60,9 @@ TEST_CASE("sizes and counts of the shipped profiles follow from the geometry") {
 }
 
 TEST_CASE("the figures that everybody quotes for DeepSeek-V4-Flash") {
-  const Profile flash = find_profile(posix(), kFolder + "/DeepSeek-V4-Flash.json");
+  const Profile flash = find_profile(posix(), kDirectory + "/DeepSeek-V4-Flash.json");
   CHECK(flash.expert_tensors == 33024);
-  const Profile dated = find_profile(posix(), kFolder + "/DeepSeek-V4-Flash-0731.json");
+  const Profile dated = find_profile(posix(), kDirectory + "/DeepSeek-V4-Flash-0731.json");
   CHECK(dated.geometry == flash.geometry);
   CHECK(dated.revision == "9e165c30e2704aec5d9d593cce3eebd58bbef1cb");
   CHECK(dated.pins.at("ckpt_id") == "8863d864b7c75cde7493abc5899bdfe9e6dd16f6dab445961416f6e407c842b8");

@@ -27,24 +27,24 @@ TEST_CASE("the headers of a real model of 45,821 tensors") {
   }
   const Scratch scratch;
   REQUIRE(std::system(fmt::format("tar -xf '{}' -C '{}'", archive, scratch.path()).c_str()) == 0);
-  const std::string folder = scratch / "model";
-  fs::create_directory(folder);
+  const std::string directory = scratch / "model";
+  fs::create_directory(directory);
   for (const auto& entry : fs::directory_iterator(scratch / "hdrs")) {
     const std::string header = file_contents(entry.path());
     const Json parsed = Json::parse(header);
     std::uint64_t data = 0;
     for (const auto& [tensor, described] : parsed.items())
       if (tensor != "__metadata__") data = std::max(data, described["data_offsets"][1].get<std::uint64_t>());
-    const std::string shard = folder + "/" + entry.path().stem().string();
+    const std::string shard = directory + "/" + entry.path().stem().string();
     put_file(shard, safetensors(header));
     fs::resize_file(shard, 8 + header.size() + data);
   }
-  fs::rename(scratch / "config.json", folder + "/config.json");
-  fs::rename(scratch / "0731_model.safetensors.index.json", folder + "/" + std::string(kIndexName));
+  fs::rename(scratch / "config.json", directory + "/config.json");
+  fs::rename(scratch / "0731_model.safetensors.index.json", directory + "/" + std::string(kIndexName));
 
   Context context;
   context.threads = 8;
-  const Checkpoint checkpoint = Checkpoint::open(context, folder);
+  const Checkpoint checkpoint = Checkpoint::open(context, directory);
   CHECK(checkpoint.shards().size() == 48);
   CHECK(checkpoint.tensors().size() == 45'821);
   const Model model = find_experts(checkpoint);
@@ -65,6 +65,6 @@ TEST_CASE("the headers of a real model of 45,821 tensors") {
   }
   CHECK(sum == checkpoint.tensors().size());
 
-  const auto work = [&] { return find_experts(Checkpoint::open(Context{}, folder)).layers.size() == 43; };
+  const auto work = [&] { return find_experts(Checkpoint::open(Context{}, directory)).layers.size() == 43; };
   if (kMemoryIsMeasurable) CHECK(peak_memory_of(work) < 100 * kMiB);
 }

@@ -5,10 +5,10 @@
 #include <functional>
 
 #include "base/error.h"
+#include "maintain/prune.h"
+#include "maintain/rekey.h"
 #include "rekey_store.h"
 #include "sink/records.h"
-#include "verify/prune.h"
-#include "verify/rekey.h"
 
 using namespace rekey_store;
 namespace fs = std::filesystem;
@@ -20,9 +20,10 @@ struct Bench {
   RekeyRequest request(const std::string& from, const std::string& to) const {
     return {from, to, dir / "cache", dir / "store", false};
   }
-  // The folder of a rank, the stem of a pack.
-  std::string folder(const std::string& ckpt_id, std::uint64_t rank) const {
-    return dir / "cache/" + format::cache_folder({ckpt_id, kWorld, rank, format::ZeroMode::automatic, false});
+  // The directory of a rank, the stem of a pack.
+  std::string directory(const std::string& ckpt_id, std::uint64_t rank) const {
+    return dir / "cache/" +
+           format::cache_directory({ckpt_id, kWorld, rank, format::ZeroMode::automatic, false});
   }
   std::string stem(const std::string& ckpt_id, format::Tier tier, std::uint64_t rank) const {
     const format::PackSpec spec = format::pack_spec(tier, kGeometry, format::rank_shape(kGeometry, kWorld),
@@ -72,14 +73,14 @@ TEST_CASE("rekey refuses what it should not touch") {
     refuses(bench, {"old", "new", "", "", false}, "give --planescache", ErrorCode::usage);
   }
   SUBCASE("meta.json does not say so") {
-    put_file(bench.folder("old", 1) + "/meta.json",
+    put_file(bench.directory("old", 1) + "/meta.json",
              format::meta_json({"x", 2, 1, format::ZeroMode::automatic, false}));
-    put_file(bench.folder("old", 0) + "/meta.json", "{}");
+    put_file(bench.directory("old", 0) + "/meta.json", "{}");
     refuses(bench, {"old", "new", bench.dir / "cache", "", false},
             "meta.json: is not a planes cache's meta.json; whose it is cannot be told");
   }
   SUBCASE("a build is not finished") {
-    fs::create_directory(bench.folder("old", 0) + "/.planesmith");
+    fs::create_directory(bench.directory("old", 0) + "/.planesmith");
     refuses(bench, request, "of a build that has not finished");
   }
   SUBCASE("a pack's build is not finished") {
@@ -96,13 +97,13 @@ TEST_CASE("rekey refuses what it should not touch") {
     refuses(bench, request, ".pack: is missing");
   }
   SUBCASE("a manifest of something else") {
-    put_file(bench.folder("old", 0) + "/manifest.json",
-             file_contents(bench.folder("old", 1) + "/manifest.json"));
+    put_file(bench.directory("old", 0) + "/manifest.json",
+             file_contents(bench.directory("old", 1) + "/manifest.json"));
     refuses(bench, request, "speaks of another cache or pack");
   }
-  SUBCASE("a folder inside") {
-    fs::create_directory(bench.folder("old", 0) + "/more");
-    refuses(bench, request, "is a folder, which a planes cache does not have");
+  SUBCASE("a directory inside") {
+    fs::create_directory(bench.directory("old", 0) + "/more");
+    refuses(bench, request, "is a directory, which a planes cache does not have");
   }
   SUBCASE("another cache has the new identity") {
     make(bench.dir.path(), "new");
@@ -116,12 +117,12 @@ TEST_CASE("rekey refuses what it should not touch") {
   }
   SUBCASE("somebody builds a layer of the cache") {
     std::vector<LockFile> held;
-    REQUIRE(LockFile::try_take(posix(), bench.folder("old", 1) + "/.planesmith.layer2.lock", held));
+    REQUIRE(LockFile::try_take(posix(), bench.directory("old", 1) + "/.planesmith.layer2.lock", held));
     refuses(bench, {"old", "new", bench.dir / "cache", "", false}, "is of a build that has not finished");
   }
   SUBCASE("somebody holds the lock on the cache as a whole") {
     std::vector<LockFile> held;
-    REQUIRE(LockFile::try_take(posix(), bench.folder("old", 1) + "/.planesmith.lock", held));
+    REQUIRE(LockFile::try_take(posix(), bench.directory("old", 1) + "/.planesmith.lock", held));
     refuses(bench, request, ".planesmith.lock: is locked: a build is running there");
   }
   SUBCASE("somebody holds the lock on a pack as a whole") {
@@ -146,7 +147,7 @@ TEST_CASE("a build that starts while rekey works does not get a layer") {
    private:
     int link(const char* from, const char* to) override {
       for (std::uint64_t rank = 0; rank < kWorld; ++rank) {
-        CHECK_FALSE(gets_layer(bench_.folder("old", rank) + "/.planesmith"));
+        CHECK_FALSE(gets_layer(bench_.directory("old", rank) + "/.planesmith"));
         for (const format::Tier tier : kTiers) {
           const std::string stem = bench_.stem("old", tier, rank);
           CHECK_FALSE(gets_layer(parent_of(stem) + "/." + name_of(stem)));
@@ -226,7 +227,7 @@ TEST_CASE("prune removes all but what is to be kept, with force") {
   request.keep = {"other"};
   prune(Context{}, request);
   auto left = expected("other");
-  left["cache/v2/00000000000000000000"] = left["cache/v2/00000000000000000000/tp1-rank0"] = "folder";
+  left["cache/v2/00000000000000000000"] = left["cache/v2/00000000000000000000/tp1-rank0"] = "directory";
   CHECK(tree(bench.dir.path()) == left);
 }
 
@@ -244,7 +245,7 @@ TEST_CASE("prune stays away from what somebody writes") {
   };
   SUBCASE("a builder's layer") {
     std::vector<LockFile> held;
-    REQUIRE(LockFile::try_take(posix(), bench.folder("old", 1) + "/.planesmith.layer2.lock", held));
+    REQUIRE(LockFile::try_take(posix(), bench.directory("old", 1) + "/.planesmith.layer2.lock", held));
     CHECK(refused());
   }
   SUBCASE("a pack") {

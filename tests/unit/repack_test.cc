@@ -1,5 +1,5 @@
 // repack-experts build: the reference's results, experts that span shards, small memory, resuming.
-#include "codebook/repack.h"
+#include "repack/repack.h"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -29,8 +29,8 @@ RepackOptions options_for(const std::string& source, const std::string& target, 
 }
 
 // The bytes of every tensor, by name.
-std::map<std::string, std::string> tensors_of(const std::string& folder) {
-  const Checkpoint checkpoint = Checkpoint::open(Context{}, folder);
+std::map<std::string, std::string> tensors_of(const std::string& directory) {
+  const Checkpoint checkpoint = Checkpoint::open(Context{}, directory);
   std::map<std::string, std::string> all;
   for (const Tensor& tensor : checkpoint.tensors())
     all[tensor.name] = file_contents(checkpoint.shard_path(tensor)).substr(tensor.offset, tensor.size);
@@ -58,11 +58,11 @@ void spread(const std::string& source, const std::string& target) {
 }
 
 // A model whose tensors are larger than the smallest buffer.
-void make_large(const std::string& folder) {
+void make_large(const std::string& directory) {
   constexpr std::uint64_t kHidden = 1024, kInner = 1536;
-  std::filesystem::create_directory(folder);
+  std::filesystem::create_directory(directory);
   put_file(
-      folder + "/config.json",
+      directory + "/config.json",
       R"({"num_hidden_layers": 1, "n_routed_experts": 2, "hidden_size": 1024, "moe_intermediate_size": 1536})");
   nlohmann::ordered_json header;
   std::string data;
@@ -82,7 +82,7 @@ void make_large(const std::string& folder) {
                                  {"data_offsets", {data.size(), data.size() + rows * cols / 32}}};
       data.append(rows * cols / 32, 'x');
     }
-  put_file(folder + "/model.safetensors", safetensors(header.dump(), data));
+  put_file(directory + "/model.safetensors", safetensors(header.dump(), data));
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ std::vector<Refused> refused_files() {
       {"a side as text", safetensors(tensor_a("U8", R"(["1"])", "[0,1]"), "x"), R"("1")", "a",
        "shape is a string"},
       {"a side that is true", safetensors(tensor_a("U8", "[true]", "[0,1]"), "x"), "true", "a",
-       "shape is a truth value"},
+       "shape is a boolean"},
       {"65 dimensions", safetensors(tensor_a("U8", "[" + repeat("1,", 64) + "2]", "[0,1]"), "x"), "2]", "a",
        "more than 64 dimensions"},
       {"offsets that are no list", safetensors(tensor_a("U8", "[1]", "0"), "x"), "0}", "a",

@@ -49,7 +49,7 @@ TEST_CASE("a changed element is named by tensor, row and column") {
   const format::RankShape shape = format::rank_shape({2, 3, 192, 128}, 1);
 
   SUBCASE("a nibble of w3 in the planes cache") {
-    const std::string part = served.folder + "/layer1.fp13.bin";
+    const std::string part = served.directory + "/layer1.fp13.bin";
     const std::uint64_t offset =
         2 * format::section_bytes(format::Section::fp13, shape) + format::nibble_offset(128 + 5, 10, 192) + 1;
     change_byte(part, offset, 0x03);  // columns 10 and 11: the low nibble is column 10
@@ -105,7 +105,7 @@ TEST_CASE("a changed element is named by tensor, row and column") {
     CHECK(report.differences[0].expert == 2);
   }
   SUBCASE("the first of several, whatever the threads") {
-    const std::string part = served.folder + "/layer0.planes2.bin";
+    const std::string part = served.directory + "/layer0.planes2.bin";
     const std::uint64_t bytes = format::section_bytes(format::Section::planes2, shape);
     for (const std::uint64_t expert : {2, 0, 1})
       change_byte(part, expert * bytes + format::code_offset(7, 33, 128), 0x10);
@@ -117,7 +117,7 @@ TEST_CASE("a changed element is named by tensor, row and column") {
     }
   }
   SUBCASE("what misses has nothing to compare") {
-    std::filesystem::resize_file(served.folder + "/layer0.sc2.bin", 5);
+    std::filesystem::resize_file(served.directory + "/layer0.sc2.bin", 5);
     CHECK(compare(served).differences.empty());
   }
 }
@@ -125,7 +125,7 @@ TEST_CASE("a changed element is named by tensor, row and column") {
 TEST_CASE("the scale of a requantized family is named by the weights it was made of") {
   const Served served;  // glm-nvfp4-mini: layer 1 is the first sparse one
   const format::RankShape shape = format::rank_shape({3, 3, 192, 128}, 1);
-  change_byte(served.folder + "/layer1.sc13.bin",
+  change_byte(served.directory + "/layer1.sc13.bin",
               format::section_bytes(format::Section::sc13, shape) + format::scale_offset(17, 96, 192), 1);
   const SampleReport report = compare(served);
   REQUIRE(report.differences.size() == 1);
@@ -140,7 +140,7 @@ TEST_CASE("a sample is so many experts, the same for the same seed") {
       format::section_bytes(format::Section::planes2, format::rank_shape({2, 3, 192, 128}, 1));
   for (std::uint64_t layer = 0; layer < 2; ++layer)
     for (std::uint64_t expert = 0; expert < 3; ++expert)
-      change_byte(served.folder + "/layer" + std::to_string(layer) + ".planes2.bin", expert * bytes, 1);
+      change_byte(served.directory + "/layer" + std::to_string(layer) + ".planes2.bin", expert * bytes, 1);
   std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const SampleReport report = compare(served, {1, seed});

@@ -1,4 +1,5 @@
-// meta.json and the packs' sidecars: what is no number of layers, ranks or bytes is refused, never converted.
+// meta.json and the packs' sidecars: what is not a number of layers, ranks or bytes is refused, never
+// converted.
 #include <doctest/doctest.h>
 
 #include "base/error.h"

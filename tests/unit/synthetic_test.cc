@@ -120,16 +120,16 @@ TEST_CASE("every style is a checkpoint whose routed experts are all there") {
     const Scratch scratch;
     const Spec spec{c.style, {4, 3, 256, 128}, c.dense, 1};
     const auto shards = cut_into_shards(tensors_of(spec), 3);
-    const std::string folder = scratch / "checkpoint";
-    make_dirs(context.os, folder);
-    const std::uint64_t total = write_shards(context, folder, shards);
-    write_atomically(context.os, join(folder, "model.safetensors.index.json"), index_json(shards, total));
-    write_atomically(context.os, join(folder, "config.json"), pretty(config_of(spec)));
+    const std::string directory = scratch / "checkpoint";
+    make_dirs(context.os, directory);
+    const std::uint64_t total = write_shards(context, directory, shards);
+    write_atomically(context.os, join(directory, "model.safetensors.index.json"), index_json(shards, total));
+    write_atomically(context.os, join(directory, "config.json"), pretty(config_of(spec)));
     const std::uint64_t written =
-        fill_shards(context, folder, shards, Weights(1, 3), [](const Tensor&) { return true; });
+        fill_shards(context, directory, shards, Weights(1, 3), [](const Tensor&) { return true; });
     CHECK(written == total);
 
-    const Checkpoint checkpoint = Checkpoint::open(context, folder);
+    const Checkpoint checkpoint = Checkpoint::open(context, directory);
     const Model model = find_experts(checkpoint);
     CHECK(model.family == c.family);
     CHECK(model.geometry == spec.geometry);

@@ -54,19 +54,19 @@ TEST_CASE("a damaged pack is rebuilt by the layers that are damaged, a stray byt
 
 TEST_CASE("a damaged cache is rebuilt where it stands") {
   VerifyFixture fixture;
-  const std::string folder = format::cache_folder({"id", 1, 0, format::ZeroMode::alt, false});
-  fixture.options.root = fixture.at(folder);
-  const Manifest manifest = put_cache(fixture.at(folder), "id");
+  const std::string directory = format::cache_directory({"id", 1, 0, format::ZeroMode::alt, false});
+  fixture.options.root = fixture.at(directory);
+  const Manifest manifest = put_cache(fixture.at(directory), "id");
   const auto advised = [&] { return advice_text(fixture, manifest, fixture.verify(manifest)); };
   SUBCASE("a part") {
-    std::filesystem::remove(fixture.at(folder + "/layer2.sc2.bin"));
+    std::filesystem::remove(fixture.at(directory + "/layer2.sc2.bin"));
     CHECK(advised() ==
           "copy or download what differs again, or build it again: build-planescache CHECKPOINT --out " +
               real_path(fixture.root) +
               " --fp4 nibble --ckpt-id id --world 1 --rank 0 --zero-mode alt --layers 2 --force\n");
   }
   SUBCASE("meta.json alone") {
-    put_file(fixture.at(folder + "/meta.json"), "{}");
+    put_file(fixture.at(directory + "/meta.json"), "{}");
     CHECK(advised().starts_with("write it again: printf %s '{\"version\": 2, "));
     CHECK_FALSE(contains(advised(), "build"));
   }

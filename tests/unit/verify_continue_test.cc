@@ -47,14 +47,14 @@ TEST_CASE("an interrupted verification goes on where it stopped") {
   StopAfter progress(7 * kTreeBlock, stop);
   Context interrupted{.progress = progress, .stop = &stop};
   CHECK_THROWS_AS(verify_files(interrupted, manifest, to_json(manifest), fixture.options), Error);
-  CHECK(list_dir(posix(), user_cache_folder() + "/verify").size() == 1);
+  CHECK(list_dir(posix(), user_cache_directory() + "/verify").size() == 1);
 
   SUBCASE("by itself") {
     const Verification result = fixture.verify(manifest);
     CHECK(result.bytes_before >= 5 * kTreeBlock);
     CHECK(result.bytes + result.bytes_before == 10 * kTreeBlock);
     CHECK(contains(told(result), "content a: block 1 "));
-    CHECK(list_dir(posix(), user_cache_folder() + "/verify").empty());  // it is over
+    CHECK(list_dir(posix(), user_cache_directory() + "/verify").empty());  // it is over
     CHECK(fixture.verify(manifest).bytes_before == 0);
   }
   SUBCASE("not for a file that changed meanwhile") {
@@ -68,7 +68,7 @@ TEST_CASE("an interrupted verification goes on where it stopped") {
   SUBCASE("not for another manifest, nor from notes that make no sense") {
     CHECK(verify_files(fixture.context, manifest, "another", fixture.options).bytes_before == 0);
     const std::string note =
-        join(user_cache_folder() + "/verify", list_dir(posix(), user_cache_folder() + "/verify")[0]);
+        join(user_cache_directory() + "/verify", list_dir(posix(), user_cache_directory() + "/verify")[0]);
     Json json = read_json(posix(), note);
     for (const Json& runs :
          {Json({{3, 1}}), Json({{0, 99}}), Json("x"), Json({{0, -1}}), Json({{2, 3}, {0, 1}})}) {

@@ -1,4 +1,4 @@
-// Small caches, packs and trees with their manifests, and folders that must stay as they are.
+// Small caches, packs and trees with their manifests, and directories that must stay as they are.
 #pragma once
 
 #include <fmt/format.h>
@@ -40,35 +40,35 @@ inline CacheFacts small_facts(const std::string& ckpt_id) {
 }
 
 // Writes the cache's part files, meta.json and manifest.json.
-inline Manifest put_cache(const std::string& folder, const std::string& ckpt_id) {
+inline Manifest put_cache(const std::string& directory, const std::string& ckpt_id) {
   Manifest manifest{.kind = ManifestKind::planescache, .tool = "test", .facts = small_facts(ckpt_id)};
   manifest.facts->fp4 = format::Fp4Tier::nibble;
-  std::filesystem::create_directories(folder);
+  std::filesystem::create_directories(directory);
   const format::RankShape shape = format::rank_shape(manifest.facts->geometry, 1);
   for (const std::uint64_t layer : manifest.facts->layers) {
     for (const format::Part& part : format::cache_parts(format::Fp4Tier::nibble)) {
       FileEntry entry{.path = format::part_file(layer, part.name),
                       .size = 3 * format::section_bytes(part.section, shape)};
       const std::string content = some_bytes(entry.size, static_cast<unsigned>(manifest.files.size()));
-      put_file(join(folder, entry.path), content);
+      put_file(join(directory, entry.path), content);
       fill_in_digests(manifest, entry, content);
       manifest.files.push_back(entry);
     }
   }
   std::sort(manifest.files.begin(), manifest.files.end(),
             [](const auto& a, const auto& b) { return a.path < b.path; });
-  put_file(join(folder, "meta.json"), derived_files(manifest)[0].content);
-  put_file(join(folder, "manifest.json"), to_json(manifest));
+  put_file(join(directory, "meta.json"), derived_files(manifest)[0].content);
+  put_file(join(directory, "manifest.json"), to_json(manifest));
   return manifest;
 }
 
 // A base pack with layer keys 0 and 2 filled: slots of 3456 bytes in rows of 4096, holes for keys 1 and 3.
-inline Manifest put_pack(const std::string& folder, const std::string& ckpt_id) {
+inline Manifest put_pack(const std::string& directory, const std::string& ckpt_id) {
   Manifest manifest{.kind = ManifestKind::pack, .tool = "test", .facts = small_facts(ckpt_id)};
   CacheFacts& facts = *manifest.facts;
   facts.tier = format::Tier::base;
   facts.layers = {0, 2};
-  std::filesystem::create_directories(folder);
+  std::filesystem::create_directories(directory);
   const format::PackSpec spec = format::pack_spec(
       format::Tier::base, facts.geometry, format::rank_shape(facts.geometry, 1), ckpt_id, facts.zero_mode);
   const std::string stem = format::pack_stem(spec, 0, 1);
@@ -79,10 +79,10 @@ inline Manifest put_pack(const std::string& folder, const std::string& ckpt_id) 
                       some_bytes(spec.slot_bytes, static_cast<unsigned>(10 * key + e)));
   manifest.files = {{.path = stem + ".pack", .size = content.size()}};
   fill_in_digests(manifest, manifest.files[0], content);
-  put_file(join(folder, stem + ".pack"), content);
-  put_file(join(folder, stem + ".json"), derived_files(manifest)[0].content);
-  put_file(join(folder, stem + ".lock"), "");
-  put_file(join(folder, stem + ".pack.manifest.json"), to_json(manifest));
+  put_file(join(directory, stem + ".pack"), content);
+  put_file(join(directory, stem + ".json"), derived_files(manifest)[0].content);
+  put_file(join(directory, stem + ".lock"), "");
+  put_file(join(directory, stem + ".pack.manifest.json"), to_json(manifest));
   return manifest;
 }
 
@@ -94,11 +94,11 @@ inline void flip(const std::string& path, std::uint64_t offset) {
   file.write({&byte, 1}, offset);
 }
 
-// Everything about a folder but access times.
-inline std::string snapshot(const std::string& folder) {
+// Everything about a directory but access times.
+inline std::string snapshot(const std::string& directory) {
   std::string out;
-  std::vector<std::string> paths = {folder};
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+  std::vector<std::string> paths = {directory};
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
     paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   for (const std::string& path : paths) {

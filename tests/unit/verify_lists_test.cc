@@ -1,4 +1,4 @@
-// Lists that others write: sha256sum's, a repository's; and roots that are not the manifest's folder.
+// Lists that others write: sha256sum's, a repository's; and roots that are not the manifest's directory.
 #include <doctest/doctest.h>
 
 #include <filesystem>

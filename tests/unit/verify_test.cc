@@ -116,7 +116,7 @@ TEST_CASE("long holes of a pack are looked at, whatever the file system knows of
 TEST_CASE("presence, kinds, sizes, links") {
   VerifyFixture fixture;
   std::filesystem::create_directories(fixture.at("d/e"));
-  for (const char* path : {"file", "gone", "short", "long", "folder", "d/e/f", "linked"})
+  for (const char* path : {"file", "gone", "short", "long", "directory", "d/e/f", "linked"})
     put_file(fixture.at(path), "text");
   std::filesystem::create_symlink("file", fixture.at("link"));
   std::filesystem::create_symlink("/etc/passwd", fixture.at("out"));
@@ -127,8 +127,8 @@ TEST_CASE("presence, kinds, sizes, links") {
   std::filesystem::remove(fixture.at("gone"));
   put_file(fixture.at("short"), "tex");
   put_file(fixture.at("long"), "text!");
-  std::filesystem::remove(fixture.at("folder"));
-  std::filesystem::create_directories(fixture.at("folder"));
+  std::filesystem::remove(fixture.at("directory"));
+  std::filesystem::create_directories(fixture.at("directory"));
   std::filesystem::rename(fixture.at("d/e"), fixture.at("d/real"));
   std::filesystem::create_symlink("real", fixture.at("d/e"));
   std::filesystem::remove(fixture.at("linked"));
@@ -142,7 +142,7 @@ TEST_CASE("presence, kinds, sizes, links") {
         "extra d/e: is not in the manifest\n"
         "link d/e/f: lies behind the link d/e, which is not followed\n"
         "extra d/real/f: is not in the manifest\n"
-        "kind folder: is a folder, a file was expected\n"
+        "kind directory: is a directory, a file was expected\n"
         "missing gone: a file was expected\n"
         "link link: leads to short, file was expected\n"
         "link linked: is a link to file, a file was expected; links are not followed\n"

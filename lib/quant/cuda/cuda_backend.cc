@@ -278,7 +278,7 @@ class CudaConverter : public Converter {
     try {
       for (const auto& matrix : matrices_) matrix->start(expert, mode, targets);
     } catch (...) {
-      wait();  // whoever catches this may free the memory in use
+      wait();  // the one that catches this may free the memory in use
       throw;
     }
     gpu_.check(wait(), "a conversion failed");

@@ -57,19 +57,19 @@ std::vector<ShardHeader> cut_into_shards(const std::vector<Tensor>& tensors, std
   return shards;
 }
 
-std::vector<ShardHeader> kept_headers(const Context& context, const std::string& folder) {
+std::vector<ShardHeader> kept_headers(const Context& context, const std::string& directory) {
   std::vector<ShardHeader> shards;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
     const std::string path = entry.path().string();
     if (entry.is_regular_file() && path.ends_with(".safetensors.json"))
       shards.push_back({entry.path().stem().string(), read_text(context.os, path, kMaxHeaderBytes)});
   }
-  if (shards.empty()) throw Error(folder, "no *.safetensors.json in it");
+  if (shards.empty()) throw Error(directory, "no *.safetensors.json in it");
   std::sort(shards.begin(), shards.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return shards;
 }
 
-std::uint64_t write_shards(const Context& context, const std::string& folder,
+std::uint64_t write_shards(const Context& context, const std::string& directory,
                            const std::vector<ShardHeader>& shards) {
   std::uint64_t total = 0;
   for (const ShardHeader& shard : shards) {
@@ -78,7 +78,7 @@ std::uint64_t write_shards(const Context& context, const std::string& folder,
     std::string length(8, '\0');
     for (int i = 0; i < 8; ++i) length[i] = static_cast<char>(text.size() >> 8 * i & 0xff);
     const std::uint64_t bytes = data_bytes(parse_json(shard.json, shard.name));
-    File file = File::create(context.os, join(folder, shard.name));
+    File file = File::create(context.os, join(directory, shard.name));
     file.write(bytes_of(length + text), 0);
     file.truncate(8 + text.size() + bytes);
     file.close();
@@ -97,7 +97,7 @@ std::string index_json(const std::vector<ShardHeader>& shards, std::uint64_t tot
   return pretty(index);
 }
 
-std::uint64_t fill_shards(const Context& context, const std::string& folder,
+std::uint64_t fill_shards(const Context& context, const std::string& directory,
                           const std::vector<ShardHeader>& shards, const Weights& weights,
                           const std::function<bool(const Tensor&)>& wanted) {
   struct Piece {
@@ -111,7 +111,7 @@ std::uint64_t fill_shards(const Context& context, const std::string& folder,
   std::vector<Piece> pieces;
   std::uint64_t total = 0;
   for (std::size_t s = 0; s < shards.size(); ++s) {
-    files.push_back(File::open_write(context.os, join(folder, shards[s].name)));
+    files.push_back(File::open_write(context.os, join(directory, shards[s].name)));
     headers.push_back(read_safetensors_header(files.back()));
     for (const Tensor& tensor : headers.back().tensors) {
       if (!wanted(tensor)) continue;

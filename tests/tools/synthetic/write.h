@@ -1,4 +1,4 @@
-// Putting a synthetic checkpoint into a folder: shards with their headers and holes for contents, then the
+// Putting a synthetic checkpoint into a directory: shards with their headers and holes for contents, then the
 // contents.
 #pragma once
 
@@ -24,18 +24,18 @@ struct ShardHeader {
 // name.
 std::vector<ShardHeader> cut_into_shards(const std::vector<Tensor>& tensors, std::uint64_t count);
 
-// The headers kept in a folder (or the folders in it) as <shard name>.json files.
-std::vector<ShardHeader> kept_headers(const Context& context, const std::string& folder);
+// The headers kept in a directory (or the directories in it) as <shard name>.json files.
+std::vector<ShardHeader> kept_headers(const Context& context, const std::string& directory);
 
 // Writes the shards without contents, and returns the bytes of all tensors together.
-std::uint64_t write_shards(const Context& context, const std::string& folder,
+std::uint64_t write_shards(const Context& context, const std::string& directory,
                            const std::vector<ShardHeader>& shards);
 
 // model.safetensors.index.json for these shards.
 std::string index_json(const std::vector<ShardHeader>& shards, std::uint64_t total_bytes);
 
 // Fills the tensors that `wanted` names. Returns the bytes written.
-std::uint64_t fill_shards(const Context& context, const std::string& folder,
+std::uint64_t fill_shards(const Context& context, const std::string& directory,
                           const std::vector<ShardHeader>& shards, const Weights& weights,
                           const std::function<bool(const Tensor&)>& wanted);
 

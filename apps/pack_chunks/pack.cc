@@ -1,0 +1,126 @@
+#include "chunks/pack.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/size.h"
+#include "pack_chunks/commands.h"
+
+namespace planesmith {
+namespace {
+
+struct PackFlags {
+  chunks::PackOptions options;
+  std::string part_size = "16GB", frame_size = "16MiB", hash = "both";
+  bool dry_run = false, to_stdout = false, json = false;
+};
+
+void declare(CLI::App& app, PackFlags& flags) {
+  app.add_option("sources", flags.options.sources,
+                 "Files and directories; named in the archive relative to their parent")
+      ->required();
+  app.add_option("--name", flags.options.name,
+                 "Name of the set: NAME.tar.zst.part.000, ..., NAME.manifest.json");
+  app.add_option("-o,--out", flags.options.out, "Directory that the parts go to");
+  app.add_option("--part-size", flags.part_size, "No part is larger, in bytes or with a unit (16GB, 4GiB)")
+      ->capture_default_str();
+  app.add_option("--frame-size", flags.frame_size,
+                 "Content of one independent frame, in bytes or with a unit")
+      ->capture_default_str();
+  app.add_option("--level", flags.options.level, "zstd level, 0 to 19; 0 stores without compressing")
+      ->capture_default_str();
+  app.add_option("--hash", flags.hash, "Digests of the parts: xxh3, sha256 or both")
+      ->check(CLI::IsMember({"xxh3", "sha256", "both"}))
+      ->capture_default_str();
+  app.add_flag("--stdout", flags.to_stdout, "Write one stream to standard output: no parts, no manifest");
+  app.add_flag("--recheck", flags.options.recheck,
+               "Go on only from finished parts whose content is right, not by record and size");
+  app.add_flag("-f,--force", flags.options.force, "Replace what is there under this name");
+  app.add_flag("-n,--dry-run", flags.dry_run, "Check and show the plan, write nothing");
+  app.add_flag("--json", flags.json, "Print the result as JSON");
+}
+
+void show_plan(const chunks::PackPlan& plan, const PackFlags& flags) {
+  const chunks::PackOptions& options = flags.options;
+  if (flags.json) {
+    print_result(pretty(Json{{"members", plan.layout.members().size()},
+                             {"content_bytes", plan.content_size()},
+                             {"stream_bytes", plan.layout.size()},
+                             {"frames", plan.frames},
+                             {"most_parts", plan.most_parts},
+                             {"most_bytes", plan.most_bytes},
+                             {"threads", plan.threads},
+                             {"memory_bytes", plan.memory}}));
+    return;
+  }
+  std::string text;
+  for (const chunks::Member& member : plan.layout.members())
+    text += fmt::format("{:>15}  {}\n", member.size, printable(member.path));
+  print_result(text + fmt::format("{} members, {} of content, a tar of {}\n"
+                                  "at most {} parts of up to {}, at most {} in all, in {} frames of {}\n"
+                                  "{} threads, {} of buffers\n",
+                                  plan.layout.members().size(), exact_size(plan.content_size()),
+                                  exact_size(plan.layout.size()), plan.most_parts,
+                                  exact_size(options.part_size), exact_size(plan.most_bytes), plan.frames,
+                                  exact_size(options.frame_size), plan.threads, exact_size(plan.memory)));
+}
+
+void show_result(const chunks::PackResult& result, const chunks::PackPlan& plan, bool json) {
+  const chunks::ChunkManifest& m = result.manifest;
+  if (json) {
+    Json parts = Json::array();
+    for (const FileEntry& part : m.parts)
+      parts.push_back({{"path", part.path}, {"size", part.size}, {"sha256", part.sha256}});
+    print_result(pretty(Json{{"name", m.name},
+                             {"manifest", result.manifest_path},
+                             {"parts", std::move(parts)},
+                             {"parts_kept", result.parts_kept},
+                             {"members", m.layout.members().size()},
+                             {"content_bytes", plan.content_size()},
+                             {"stream_bytes", m.layout.size()},
+                             {"packed_bytes", m.packed_size()}}));
+    return;
+  }
+  print_result(fmt::format("{}: {} members, {} of content in {} parts, {}, ratio {:.3f}\n",
+                           printable(result.manifest_path), m.layout.members().size(),
+                           exact_size(plan.content_size()), m.parts.size(), exact_size(m.packed_size()),
+                           static_cast<double>(m.layout.size()) / static_cast<double>(m.packed_size())));
+}
+
+int run(Context& context, const PackFlags& flags) {
+  chunks::PackOptions options = flags.options;
+  options.part_size = parse_size(flags.part_size, "--part-size");
+  options.frame_size = parse_size(flags.frame_size, "--frame-size");
+  options.xxh3 = HashChoice(flags.hash).xxh3;
+  options.sha256 = HashChoice(flags.hash).sha256;
+  const auto usage = [](const char* what) { return Error(ErrorCode::usage, "", what); };
+  if (flags.to_stdout && (!options.out.empty() || flags.json))
+    throw usage("--stdout goes without --out and --json");
+  if (!flags.to_stdout && (options.name.empty() || options.out.empty()))
+    throw usage("--name and --out are required (or --stdout)");
+  if (options.name.find('/') != options.name.npos || options.name == "." || options.name == "..")
+    throw usage("--name: is not a file name");
+  if (flags.to_stdout && isatty(STDOUT_FILENO))
+    throw usage("--stdout: the terminal cannot use this; redirect it");
+  context.progress.say(fmt::format("parts of at most {}, frames of {}, level {}",
+                                   exact_size(options.part_size), exact_size(options.frame_size),
+                                   options.level));
+  const chunks::PackPlan plan = chunks::plan_pack(options, context);
+  if (flags.dry_run)
+    show_plan(plan, PackFlags{options, flags.part_size, flags.frame_size, flags.hash, true, flags.to_stdout,
+                              flags.json});
+  else if (flags.to_stdout)
+    chunks::pack_to_stream(plan, options, STDOUT_FILENO, context);
+  else
+    show_result(chunks::pack(plan, options, context), plan, flags.json);
+  return 0;
+}
+
+}  // namespace
+
+void add_pack(Subcommands& commands) {
+  commands.add<PackFlags>("pack", "Pack files and directories into parts", declare, run);
+}
+
+}  // namespace planesmith

@@ -1,0 +1,78 @@
+#include "chunks/unpack.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/size.h"
+#include "pack_chunks/commands.h"
+
+namespace planesmith {
+namespace {
+
+struct UnpackFlags {
+  chunks::UnpackOptions options;
+  std::vector<std::string> inputs;
+  std::string name, manifest;
+  bool json = false;
+};
+
+void declare(CLI::App& app, UnpackFlags& flags) {
+  app.add_option("inputs", flags.inputs,
+                 "Directory of the parts, part files in any order, or - for standard input")
+      ->required();
+  app.add_option("--name", flags.name, "Which set, where there are several");
+  app.add_option("--manifest", flags.manifest,
+                 "Manifest of the parts (default: NAME.manifest.json beside them)");
+  app.add_option("-C,-o,--out", flags.options.out, "Directory to unpack into")->capture_default_str();
+  app.add_option("--include", flags.options.include,
+                 "Unpack only members that match this glob, and what is in them; may be repeated");
+  app.add_option("--exclude", flags.options.exclude,
+                 "Leave out members that match this glob; may be repeated");
+  app.add_flag("--stream-delete", flags.options.stream_delete,
+               "Remove each part once its content is durable");
+  app.add_flag("--recheck", flags.options.recheck,
+               "Compare finished files with the manifest, not only by record and size");
+  app.add_flag("-f,--force", flags.options.force, "Replace files that are there with other contents");
+  app.add_flag("-n,--dry-run", flags.options.dry_run, "Check and count, write nothing");
+  app.add_flag("--json", flags.json, "Print the result as JSON");
+}
+
+chunks::ChunkSet set_of(const UnpackFlags& flags, bool from_stdin, const Context& context) {
+  if (!from_stdin) return chunks::find_chunks(flags.inputs, flags.name, flags.manifest, context);
+  chunks::ChunkSet set{
+      .name = flags.name, .manifest = {}, .manifest_path = flags.manifest, .parts = {}, .extra = {}};
+  if (!flags.manifest.empty()) set.manifest = chunks::read_chunk_manifest(context.os, flags.manifest);
+  return set;
+}
+
+int run(Context& context, const UnpackFlags& flags) {
+  const bool from_stdin = flags.inputs == std::vector<std::string>{"-"};
+  const chunks::ChunkSet set = set_of(flags, from_stdin, context);
+  const chunks::UnpackResult result =
+      chunks::unpack(set, from_stdin ? STDIN_FILENO : -1, flags.options, context);
+  if (flags.json) {
+    print_result(pretty(Json{{"name", set.name},
+                             {"out", flags.options.out},
+                             {"files", result.files},
+                             {"content_bytes", result.bytes},
+                             {"files_kept", result.kept},
+                             {"frames", result.frames},
+                             {"packed_bytes", result.packed_bytes},
+                             {"manifest", set.manifest.has_value()}}));
+    return 0;
+  }
+  print_result(fmt::format("{}{} files, {} of content{}{}\n", flags.options.dry_run ? "to unpack: " : "",
+                           result.files, exact_size(result.bytes),
+                           result.kept == 0 ? "" : fmt::format(", {} there already", result.kept),
+                           set.manifest ? "" : "; there was no manifest to compare with"));
+  return 0;
+}
+
+}  // namespace
+
+void add_unpack(Subcommands& commands) {
+  commands.add<UnpackFlags>("unpack", "Unpack parts, or what tar and zstd made", declare, run);
+}
+
+}  // namespace planesmith

@@ -1,0 +1,85 @@
+#include "fidelity/analyze.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+
+#include "common/flag_values.h"
+#include "common/output.h"
+#include "fidelity/report.h"
+#include "repack_experts/commands.h"
+
+namespace planesmith {
+namespace {
+
+struct AnalyzeFlags {
+  AnalyzeOptions analyze;
+  std::optional<std::string> layers;  // none: all
+  std::string report, isa = "auto";
+  bool json = false;
+};
+
+void declare(CLI::App& app, AnalyzeFlags& flags) {
+  app.add_option("source", flags.analyze.source, "Directory of a checkpoint of any family")->required();
+  app.add_option("--layers", flags.layers, "Only these layer indices, such as 0-2,7 (default: all)");
+  app.add_option("--report", flags.report,
+                 "Write a page to look at to this file; it needs nothing else to open");
+  add_isa_flag(app, flags.isa);
+  app.add_flag("--json", flags.json, "Print all figures as JSON instead of a summary");
+}
+
+std::string text_of(const Fidelity& fidelity) {
+  const FidelitySummary model = summary(fidelity);
+  std::string text = fmt::format("{} expert tensors, {} family\n\n", model.tensors, name(fidelity.family));
+  text += "layer  canonical  bias: asymmetric   symmetric      served  relative RMS: asymmetric  served\n";
+  for (const std::uint64_t layer : layers(fidelity)) {
+    const FidelitySummary sum = summary(fidelity, layer);
+    text += fmt::format("{:5}  {:>9}  {:+16.6f}  {:+10.6f}  {:+10.6f}  {:24.4f}  {:6.4f}\n", layer,
+                        fmt::format("{}/{}", sum.canonical, sum.tensors), sum.bias_asymmetric,
+                        sum.bias_symmetric, sum.bias_served, sum.rms_asymmetric, sum.rms_served);
+  }
+  text += "\nworst tensors, by |bias| of {-4, -1, 1, 4}\n";
+  for (const TensorFidelity* tensor : worst(fidelity, 5))
+    text += fmt::format("  {:+.6f}  {}  best set {}\n", tensor->served.deviation.bias(),
+                        printable(tensor->name), levels_text(tensor->symmetric.levels));
+  if (model.requantized)
+    text += fmt::format("\nmean |bias| by zero mode: sign {:.6f}, alt {:.6f}, auto {:.6f}\n",
+                        model.abs_bias_sign, model.abs_bias_alt, model.abs_bias_served);
+  return text;
+}
+
+std::string verdict_text(const Verdict& verdict) {
+  std::string text;
+  for (const Verdict::Check& check : verdict.checks)
+    text += fmt::format("{} {}\n", check.holds ? "ok  " : "FAIL", check.text);
+  return text + (verdict.holds() ? "verdict: the 2-bit codebook fits this model\n"
+                                 : "verdict: the 2-bit codebook does NOT fit this model\n");
+}
+
+int run(Context& context, const AnalyzeFlags& flags) {
+  AnalyzeOptions options = flags.analyze;
+  if (flags.layers) options.layers = parse_number_list(*flags.layers, "--layers");
+  if (!flags.report.empty()) {
+    refuse_input(context, flags.report, options.source);
+    require_plotting_library();
+  }
+  const Fidelity fidelity = analyze(context, options, choose_kernels(flags.isa));
+  if (!flags.report.empty())
+    write_output(context, flags.report, report_html(fidelity, printable(name_of(real_path(options.source)))));
+  const Verdict result = verdict(summary(fidelity));
+  print_result(flags.json ? to_json(fidelity).dump(1) + "\n"
+                          : text_of(fidelity) + "\n" + verdict_text(result));
+  if (result.holds()) return 0;
+  for (const Verdict::Check& check : result.checks)
+    if (!check.holds) context.progress.say(check.text);
+  return static_cast<int>(ErrorCode::difference);
+}
+
+}  // namespace
+
+void add_analyze(Subcommands& commands) {
+  commands.add<AnalyzeFlags>("analyze", "Judge how well the experts bear the 2-bit codebook", declare, run);
+}
+
+}  // namespace planesmith

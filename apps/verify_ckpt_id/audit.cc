@@ -1,0 +1,42 @@
+// verify-ckpt-id audit: lints a checkpoint.
+#include "audit/audit.h"
+
+#include "verify_ckpt_id/commands.h"
+
+namespace planesmith {
+namespace {
+
+struct AuditOptions {
+  std::string checkpoint, against, profile;
+  std::uint64_t world = 1;
+  bool json = false;
+};
+
+void declare(CLI::App& app, AuditOptions& options) {
+  app.add_option("CHECKPOINT", options.checkpoint, "Directory with config.json and safetensors shards")
+      ->required();
+  app.add_option("--against", options.against,
+                 "The checkpoint it was made from: all but the experts must be the same");
+  app.add_option("--profile", options.profile, "What the model should be: a profile's name or file");
+  app.add_option("--world", options.world, "Tensor-parallel ranks it is to be served with")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{4096}))
+      ->capture_default_str();
+  app.add_flag("--json", options.json, "Print one JSON document");
+}
+
+int run(Context& context, const AuditOptions& options) {
+  AuditRequest request{options.checkpoint, {}, {}, options.world};
+  if (!options.against.empty()) request.against = options.against;
+  if (!options.profile.empty()) request.profile = find_profile(context.os, options.profile);
+  const AuditReport report = audit(context, request);
+  print_result(options.json ? pretty(to_json(report)) : to_text(report));
+  return report.failed() ? static_cast<int>(ErrorCode::difference) : 0;
+}
+
+}  // namespace
+
+void add_audit(Subcommands& commands) {
+  commands.add<AuditOptions>("audit", "Lint a checkpoint before it is converted or served", declare, run);
+}
+
+}  // namespace planesmith

@@ -1,0 +1,92 @@
+// verify-ckpt-id id: the content id, and the engine's own.
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "checkpoint/identity.h"
+#include "verify_ckpt_id/commands.h"
+
+namespace planesmith {
+namespace {
+
+struct IdOptions {
+  std::string checkpoint;
+  std::optional<std::string> served_path;
+  std::string revision;
+  bool no_content = false, recompute = false, json = false;
+};
+
+void declare(CLI::App& app, IdOptions& options) {
+  app.add_option("checkpoint", options.checkpoint, "Directory of the checkpoint")->required();
+  CLI::Option* const served = app.add_option(
+      "--served-path", options.served_path,
+      "Also print the id that the engine computes when it is started with this path (default: do not)");
+  app.add_option("--revision", options.revision,
+                 "Commit or revision that the engine is started with (default: none)")
+      ->needs(served);
+  app.add_flag("--no-content", options.no_content,
+               "Do not print the content id, which needs every byte hashed")
+      ->needs(served);
+  app.add_flag("--recompute", options.recompute, "Hash again instead of reusing known digests");
+  app.add_flag("--json", options.json, "Print one JSON document, with the digest of every file");
+}
+
+constexpr const char* kAdvice =
+    "Pin the content id (VLLM_MOE_W2_CKPT_ID) wherever checkpoint or cache may be copied, moved or "
+    "published; the "
+    "engine's own id needs no pin, but holds only for these very files at this served path until anything "
+    "touches them.";
+
+int run(Context& context, const IdOptions& options) {
+  struct stat st {};
+  const bool local = context.os.stat(options.checkpoint.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+  if (!local && !options.served_path)
+    throw Error(options.checkpoint,
+                "is not a directory here; give the directory that holds config.json and the shards");
+  std::optional<std::string> engine;
+  if (options.served_path && !local) {
+    engine = engine_id_of_remote(*options.served_path, options.revision);
+    context.progress.say(fmt::format(
+        "{}: is not a directory here, so this is the id of a model that the server fetches; there "
+        "is not a content id",
+        options.checkpoint));
+  } else if (options.served_path) {
+    engine =
+        engine_id(*options.served_path, options.revision, read_checkpoint_stats(context, options.checkpoint));
+  }
+  std::optional<ContentId> content;
+  if (local && !options.no_content) {
+    content = content_id(context, options.checkpoint, options.recompute);
+    context.progress.say(fmt::format("{} hashed, {} known before", exact_size(content->bytes_hashed),
+                                     exact_size(content->bytes_known)));
+  }
+  context.progress.say(kAdvice);
+
+  if (options.json) {
+    Json out = Json::object();
+    if (content) out["content_id"] = content->id, out["files"] = content->sha256;
+    if (engine) {
+      out["engine_id"] = *engine;
+      out["served_path"] = *options.served_path;
+      out["revision"] = options.revision;
+    }
+    print_result(pretty(out));
+  } else if (content && engine) {
+    print_result(fmt::format("content  {}\nengine   {}\n", content->id, *engine));
+  } else {
+    print_result((content ? content->id : *engine) + "\n");
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_id(Subcommands& commands) {
+  commands.add<IdOptions>(
+      "id",
+      "Print the content id of a checkpoint, and the engine's own where a served path is given; "
+      "one id alone is printed bare",
+      declare, run);
+}
+
+}  // namespace planesmith

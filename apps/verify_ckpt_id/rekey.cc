@@ -1,0 +1,57 @@
+// verify-ckpt-id rekey: another identity for what is there.
+#include "maintain/rekey.h"
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "verify_ckpt_id/commands.h"
+
+namespace planesmith {
+namespace {
+
+struct RekeyOptions {
+  RekeyRequest request;
+  bool json = false;
+};
+
+void declare(CLI::App& app, RekeyOptions& options) {
+  app.add_option("--from", options.request.from, "Identity that it has")->required();
+  app.add_option("--to", options.request.to, "Identity that it gets")->required();
+  app.add_option("--planescache", options.request.planescache, "Root of a planes cache");
+  app.add_option("--store", options.request.store, "Directory of packs");
+  app.add_flag("-n,--dry-run", options.request.dry_run,
+               "Check, and show what would be renamed; change nothing");
+  app.add_flag("--json", options.json, "Print one JSON document");
+}
+
+int run(Context& context, const RekeyOptions& options) {
+  const RekeyReport report = rekey(context, options.request);
+  if (options.json) {
+    Json moved = Json::array(), already = Json::array();
+    for (const RekeyReport::Item& item : report.moved)
+      moved.push_back({{"from", printable(item.from)}, {"to", printable(item.to)}});
+    for (const std::string& path : report.already) already.push_back(printable(path));
+    print_result(pretty({{"ckpt_id", options.request.to},
+                         {"dry_run", options.request.dry_run},
+                         {"moved", moved},
+                         {"already", already}}));
+    return 0;
+  }
+  std::string text;
+  for (const RekeyReport::Item& item : report.moved)
+    text += fmt::format("{}{} -> {}\n", options.request.dry_run ? "would rename " : "", printable(item.from),
+                        printable(item.to));
+  for (const std::string& path : report.already)
+    text += fmt::format("{} has the new identity already\n", printable(path));
+  print_result(text);
+  return 0;
+}
+
+}  // namespace
+
+void add_rekey(Subcommands& commands) {
+  commands.add<RekeyOptions>("rekey", "Give caches and packs another identity, without copying data", declare,
+                             run);
+}
+
+}  // namespace planesmith

@@ -1,0 +1,146 @@
+#include "fidelity/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "fidelity/report_parts.h"
+
+namespace planesmith {
+namespace {
+
+constexpr std::size_t kWorst = 100;
+
+Json levels_json(const Fidelity& fidelity) {
+  Counts counts{};
+  std::uint64_t all = 0;
+  for (const TensorFidelity& tensor : fidelity.tensors)
+    for (unsigned n = 0; n < 16; ++n) {
+      counts[n] += tensor.counts[n];
+      all += tensor.counts[n];
+    }
+  Json json;
+  const auto add = [&](unsigned nibble) {
+    json["names"].push_back(
+        fmt::format("{}{}", nibble & 8 ? "\u2212" : "", format::twice_magnitude(nibble) / 2.0));
+    json["shares"].push_back(static_cast<double>(counts[nibble]) / static_cast<double>(all));
+  };
+  for (unsigned m = 8; m-- > 0;) add(m | 8);
+  for (unsigned m = 0; m < 8; ++m) add(m);
+  return json;
+}
+
+// Of what is served; the mean over the layer's experts of each projection, and the worst projection of each
+// expert.
+void add_layers(const Fidelity& fidelity, Json& json) {
+  const std::size_t experts = fidelity.tensors.size() / kProjections / layers(fidelity).size();
+  std::size_t at = 0;
+  for (const std::uint64_t layer : layers(fidelity)) {
+    const FidelitySummary sum = summary(fidelity, layer);
+    json["layers"].push_back(layer);
+    json["bias"]["asym"].push_back(sum.bias_asymmetric);
+    json["bias"]["served"].push_back(sum.bias_served);
+    std::array<double, kProjections> rms{};
+    Json worst_bias = Json::array(), worst_rms = Json::array();
+    for (std::size_t e = 0; e < experts; ++e) {
+      double bias = 0, most = 0;
+      for (std::size_t p = 0; p < kProjections; ++p, ++at) {
+        const Deviation& served = fidelity.tensors[at].served.deviation;
+        rms[p] += served.rms_ratio() / static_cast<double>(experts);
+        if (std::abs(served.bias()) > std::abs(bias)) bias = served.bias();
+        most = std::max(most, served.rms_ratio());
+      }
+      worst_bias.push_back(std::round(bias * 1e6) / 1e6);
+      worst_rms.push_back(std::round(most * 1e5) / 1e5);
+    }
+    json["heat"]["bias"].push_back(worst_bias);
+    json["heat"]["rms"].push_back(worst_rms);
+    constexpr const char* kNames[] = {"w1", "w3", "w2"};
+    for (std::size_t p = 0; p < kProjections; ++p) json["rms"][kNames[p]].push_back(rms[p]);
+  }
+}
+
+std::string words(const Fidelity& fidelity, const FidelitySummary& sum) {
+  std::string text = fmt::format(
+      "{} expert tensors in {} layers. With the codebook that the engine serves a weight is off by {:.4f} on "
+      "average in "
+      "one direction (mean |bias| per tensor), against {:.4f} with the optimum that ignores signs, while the "
+      "relative RMS "
+      "error is {:.4f} against {:.4f}: what matters is that errors cancel out, not that they are small.",
+      sum.tensors, layers(fidelity).size(), sum.abs_bias_served, sum.abs_bias_asymmetric, sum.rms_served,
+      sum.rms_asymmetric);
+  if (sum.requantized)
+    text += fmt::format(
+        " Zeros keep their signs (mode sign): mean |bias| {:.4f}; alternate (alt): {:.4f}; the mode auto, "
+        "which all figures here are for, chooses between them.",
+        sum.abs_bias_sign, sum.abs_bias_alt);
+  return text;
+}
+
+Json worst_json(const Fidelity& fidelity) {
+  Json list = Json::array();
+  for (const TensorFidelity* tensor : worst(fidelity, kWorst))
+    list.push_back({{"name", tensor->name},
+                    {"layer", tensor->layer},
+                    {"expert", tensor->expert},
+                    {"bias", tensor->served.deviation.bias()},
+                    {"abs_bias", std::abs(tensor->served.deviation.bias())},
+                    {"rms", tensor->served.deviation.rms_ratio()},
+                    {"bias_asym", tensor->asymmetric.deviation.bias()},
+                    {"best", levels_text(tensor->symmetric.levels)},
+                    {"zeros", tensor->zero_share()},
+                    {"positive", tensor->positive_zeros()}});
+  return list;
+}
+
+// JSON that may stand inside a script element, whatever text is in it.
+std::string script_safe(const Json& json) {
+  std::string text = compact(json), out;
+  for (const char c : text) {
+    if (c == '<')
+      out += "\\u003c";
+    else
+      out += c;
+  }
+  return out;
+}
+
+void replace(std::string& text, std::string_view mark, std::string_view by) {
+  text.replace(text.find(mark), mark.size(), by);
+}
+
+}  // namespace
+
+void require_plotting_library() {
+  if (kChartLibrary.empty())
+    throw Error(
+        "this program was built without the plotting library that --report needs; install the package "
+        "libjs-chart.js and build it again");
+}
+
+std::string report_html(const Fidelity& fidelity, const std::string& title) {
+  require_plotting_library();
+  const FidelitySummary sum = summary(fidelity);
+  const Verdict result = verdict(sum);
+  Json json = {
+      {"title", title},
+      {"what", fmt::format("Routed experts of the {} family, judged tensor by tensor; all errors in units of "
+                           "e2m1, before the scales.",
+                           name(fidelity.family))},
+      {"holds", result.holds()},
+      {"checks", Json::array()},
+      {"words", words(fidelity, sum)},
+      {"levels", levels_json(fidelity)},
+      {"worst", worst_json(fidelity)}};
+  for (const Verdict::Check& check : result.checks)
+    json["checks"].push_back({{"text", check.text}, {"holds", check.holds}});
+  add_layers(fidelity, json);
+  std::string page(kReportPage);
+  replace(page, "@@chart.js@@", kChartLibrary);  // first: the data, which may hold any text, stand before it
+  replace(page, "@@data@@", script_safe(json));
+  return page;
+}
+
+}  // namespace planesmith

@@ -1,0 +1,55 @@
+#include "maintain/prune.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "maintain/retire.h"
+#include "store/store.h"
+
+namespace planesmith {
+
+PruneReport prune(const Context& context, const PruneRequest& request) {
+  Os& os = context.os;
+  const Store store = scan_store(os, request.planescache, request.store);
+  const std::set<std::string> keep(request.keep.begin(), request.keep.end());
+  std::set<std::string> there;
+  std::vector<const FoundCache*> caches;
+  std::vector<const FoundPack*> packs;
+  PruneReport report;
+  const auto take = [&](const std::string& ckpt_id, const std::string& path, std::uint64_t bytes) {
+    there.insert(ckpt_id);
+    (keep.contains(ckpt_id) ? report.kept : report.removed).push_back({ckpt_id, path, bytes});
+    return !keep.contains(ckpt_id);
+  };
+  for (const FoundCache& cache : store.caches)
+    if (cache.meta && take(cache.meta->ckpt_id, cache.path, cache.bytes)) caches.push_back(&cache);
+  for (const FoundPack& pack : store.packs)
+    if (pack.sidecar && take(pack.sidecar->spec.ckpt_id, pack.stem + ".pack", pack.allocated))
+      packs.push_back(&pack);
+  for (const std::string& ckpt_id : keep)
+    if (!there.contains(ckpt_id))
+      throw Error(ErrorCode::usage, "",
+                  fmt::format("'{}' is to be kept, but is not there; found: {}; nothing was removed", ckpt_id,
+                              there.empty() ? "none" : fmt::format("'{}'", fmt::join(there, "', '"))));
+  if (!request.force) return report;
+
+  StoreLocks locks;
+  for (const FoundCache* cache : caches) take_locks(os, *cache, locks);
+  for (const FoundPack* pack : packs) take_locks(os, *pack, locks);
+  for (const FoundCache* cache : caches) {
+    context.check_stop();
+    remove_cache(os, cache->path);
+  }
+  for (const FoundPack* pack : packs) {
+    context.check_stop();
+    remove_pack(os, pack->stem);
+  }
+  remove_stray_locks(os, store.directory);
+  return report;
+}
+
+}  // namespace planesmith

@@ -1,0 +1,140 @@
+#include "repack/repack.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "manifest/profile.h"
+#include "quant/kernels.h"
+
+namespace planesmith {
+namespace {
+
+constexpr int kDeepest = 16;
+
+// What of a checkpoint directory is not a shard with expert weights. Directories whose names begin with a dot
+// are left out: they are not the checkpoint's but a downloader's or a version control's, and what they say of
+// the shards' contents would no longer be true.
+class OtherFiles {
+ public:
+  OtherFiles(const Context& context, const std::string& directory, const std::vector<RepackFile>& rewritten)
+      : context_(context), directory_(directory) {
+    for (const RepackFile& file : rewritten) rewritten_.push_back(file.name);
+    walk("", 0);
+  }
+  std::vector<NamedSize> files;  // by name
+  std::vector<std::string> left_out;
+
+ private:
+  void walk(const std::string& inside, int depth) {
+    if (depth > kDeepest)
+      throw Error(join(directory_, inside),
+                  fmt::format("is nested more than {} deep; does a link lead back?", kDeepest));
+    for (const std::string& entry : list_dir(context_.os, join(directory_, inside))) {
+      const std::string name = join(inside, entry), path = join(directory_, name);
+      if (!exists(context_.os, path)) {
+        left_out.push_back(name + " (a link that leads nowhere)");
+        continue;
+      }
+      const struct stat st = status(context_.os, path);
+      if (S_ISDIR(st.st_mode)) {
+        if (entry.starts_with('.'))
+          left_out.push_back(name + " (a hidden directory)");
+        else
+          walk(name, depth + 1);
+      } else if (!S_ISREG(st.st_mode)) {
+        left_out.push_back(name + " (no regular file)");
+      } else if (std::find(rewritten_.begin(), rewritten_.end(), name) == rewritten_.end()) {
+        files.push_back({name, static_cast<std::uint64_t>(st.st_size)});
+      }
+    }
+  }
+  const Context& context_;
+  const std::string& directory_;
+  std::vector<std::string> rewritten_;
+};
+
+// Changes where the source does: names, sizes and times of all shards.
+std::string fingerprint(const Context& context, const Checkpoint& checkpoint) {
+  std::string text;
+  for (const Shard& shard : checkpoint.shards()) {
+    const struct stat st = status(context.os, shard.path);
+    text += fmt::format("{} {} {}.{:09}\n", shard.name, st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+  }
+  return Xxh3::of(bytes_of(text)).hex();
+}
+
+// Takes from `there` what is not what it should be.
+void recheck(const Context& context, const RepackRun& run, RepackTarget& target,
+             std::vector<std::optional<FileFigures>>& there) {
+  std::vector<bool> chosen(there.size());
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < there.size(); ++i)
+    if ((chosen[i] = there[i].has_value())) bytes += run.files[i].bytes;
+  context.progress.begin("recheck", bytes);
+  run_repack(context, run, chosen, [&](const RepackFile& file) {
+    return target.checker(file, [&](bool same) {
+      if (same) return;
+      context.progress.say(file.name + " is not what it should be; it is written again");
+      there[static_cast<std::size_t>(&file - run.files.data())].reset();
+    });
+  });
+  context.progress.end();
+}
+
+}  // namespace
+
+RepackResult repack(const Context& context, const RepackOptions& options) {
+  const Checkpoint checkpoint = Checkpoint::open(context, options.source);
+  const Model model = find_experts(checkpoint);
+  say_profile(context, model.geometry);
+  const Remapper remapper(options.granularity, options.levels, choose_kernels(options.isa));
+  const RepackMemory memory = share_memory(context, options.granularity, model.geometry);
+
+  std::vector<RepackFile> files = plan_repack(checkpoint, model, options.granularity, memory.buffer, {});
+  const std::size_t rewritten = files.size();
+  const OtherFiles others(context, options.source, files);
+  if (options.link == LinkMode::copy)
+    files = plan_repack(checkpoint, model, options.granularity, memory.buffer, others.files);
+
+  RepackTarget target(context, options.source, options.target,
+                      {{"granularity", name(options.granularity)},
+                       {"levels", options.levels},
+                       {"source", fingerprint(context, checkpoint)}},
+                      options.force);
+  if (!options.dry_run) target.open();
+
+  std::vector<std::optional<FileFigures>> there(files.size());
+  for (std::size_t i = 0; i < files.size(); ++i) there[i] = target.finished(files[i]);
+  const RepackRun run{options.source, files, remapper,
+                      options.granularity == Granularity::tensor || options.levels < kGridLevels, memory};
+  if (options.recheck && !options.dry_run) recheck(context, run, target, there);
+
+  RepackResult result;
+  result.others = others.files;
+  result.left_out = others.left_out;
+  result.free = target.free_bytes();
+  result.memory = memory;
+  std::vector<bool> missing(files.size());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    missing[i] = !there[i];
+    if (missing[i]) result.to_write += files[i].bytes;
+  }
+  if (result.to_write > result.free)
+    throw Error(target.directory(), fmt::format("{} are to be written, but there is room for {}",
+                                                exact_size(result.to_write), exact_size(result.free)));
+  if (!options.dry_run) {
+    context.progress.begin("repack", result.to_write);
+    run_repack(context, run, missing, [&](const RepackFile& file) { return target.writer(file); });
+    context.progress.end();
+    if (options.link != LinkMode::copy)
+      for (const NamedSize& file : others.files) target.link(file, options.link);
+  }
+  for (std::size_t i = 0; i < rewritten; ++i)
+    result.files.push_back({files[i], !missing[i], missing[i] ? target.finished(files[i]) : there[i]});
+  return result;
+}
+
+}  // namespace planesmith

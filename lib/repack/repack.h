@@ -1,0 +1,43 @@
+// repack-experts build: a checkpoint whose expert weights take fewer values, everything else being as it was.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "codebook/figures.h"
+#include "repack/repack_run.h"
+#include "repack/repack_target.h"
+
+namespace planesmith {
+
+struct RepackOptions {
+  std::string source, target;  // directories
+  Granularity granularity = Granularity::tensor_sym;
+  int levels = 4;
+  LinkMode link = LinkMode::sym;  // of the files without expert weights
+  bool force = false;             // build anew, whatever the target holds
+  bool recheck = false;           // compare what is there with what it should be, not only its size
+  bool dry_run = false;           // check and plan, but neither read weights nor write anything
+  std::string isa = "auto";
+};
+
+struct RepackResult {
+  struct File {
+    RepackFile plan;
+    bool was_there = false;              // from an earlier run
+    std::optional<FileFigures> figures;  // none in a dry run where it is still to be written
+  };
+  std::vector<File> files;               // with expert weights
+  std::vector<NamedSize> others;         // those without
+  std::vector<std::string> left_out;     // with the reason
+  std::uint64_t to_write = 0, free = 0;  // bytes; what there was room for
+  RepackMemory memory;
+};
+
+// Errors: not an MXFP4 checkpoint, a target that cannot be used or has too little room, and all that reading
+// and writing can meet. What was finished before an error or a stop is kept and not done again.
+RepackResult repack(const Context& context, const RepackOptions& options);
+
+}  // namespace planesmith

@@ -1,0 +1,189 @@
+#include "repack/repack_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/stream.h"
+
+namespace planesmith {
+namespace {
+
+struct Outcome {
+  Deviation deviation;
+  LevelSet levels = 0;
+};
+
+// One file on its way.
+class Work {
+ public:
+  explicit Work(const RepackFile& file)
+      : file_(&file), outcomes_(file.tasks.size()), left_(file.tasks.size()) {}
+
+  // Opens source and sink when the first task comes.
+  void open(const Context& context, const std::string& directory, const MakeSink& make) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (sink_) return;
+    source_.emplace(File::open_read(context.os, join(directory, file_->name)));
+    sink_ = make(*file_);
+  }
+  const File& source() const { return *source_; }
+  RepackSink& sink() { return *sink_; }
+
+  // After the last task the file is finished, by the one that did that one.
+  void done(std::size_t task, const Outcome& outcome, bool list_codebooks) {
+    outcomes_[task] = outcome;
+    if (left_.fetch_sub(1) != 1) return;
+    FileFigures figures;
+    figures.name = file_->name;
+    figures.tensors = file_->tensors;
+    for (const Outcome& each : outcomes_) {
+      figures.deviation += each.deviation;
+      if (each.levels != 0 && list_codebooks) figures.count_codebook(levels_text(each.levels));
+    }
+    sink_->finish(figures);
+    sink_.reset();
+    source_.reset();
+  }
+
+ private:
+  const RepackFile* file_;
+  std::mutex mutex_;
+  std::optional<File> source_;
+  std::unique_ptr<RepackSink> sink_;
+  std::vector<Outcome> outcomes_;
+  std::atomic<std::size_t> left_;
+};
+
+// What a worker takes from one task to the next.
+struct Worker {
+  std::vector<std::uint8_t> buffer;
+  Codebook last;        // of the last group
+  bool steady = false;  // the group before that had the same
+};
+
+// One worker on one task.
+class TaskRun {
+ public:
+  TaskRun(const Context& context, const RepackRun& run, const RepackTask& task, Work& work, Worker& worker)
+      : context_(context), run_(run), task_(task), work_(work), worker_(worker), buffer_(worker.buffer) {}
+
+  Outcome operator()() {
+    Outcome outcome;
+    if (task_.kind == RepackTask::Kind::group) {
+      outcome = group();
+    } else {
+      const RepackRange& range = task_.ranges.front();
+      const Bytes bytes = buffer_.first(range.size);
+      work_.source().read(bytes, range.offset);
+      if (task_.kind == RepackTask::Kind::rows)
+        outcome.deviation = run_.remapper.remap_rows(bytes, task_.row_bytes);
+      work_.sink().put(bytes, range.offset);
+    }
+    context_.progress.advance(task_.bytes());
+    return outcome;
+  }
+
+ private:
+  // The codebook is known only after the last byte. But nearly all groups of a model take the same one, so
+  // that it pays to guess it and to write on the way, while the cache holds what was read. A wrong guess,
+  // like none, costs a second pass.
+  Outcome group() {
+    Counts all{}, own{};
+    for (const RepackRange& range : task_.elsewhere) {
+      const File file = File::open_read(context_.os, join(run_.directory, run_.files[range.file].name));
+      in_pieces(file, range, [&](Bytes piece, std::uint64_t) { run_.remapper.count(piece, all); });
+    }
+    const bool guess = worker_.steady && work_.sink().rewritable();
+    for_own_pieces([&](Bytes piece, std::uint64_t offset) {
+      run_.remapper.count(piece, own);
+      if (guess) map_and_put(worker_.last, piece, offset);
+    });
+    for (unsigned n = 0; n < 16; ++n) all[n] += own[n];
+
+    const Codebook codebook = run_.remapper.choose(all);
+    const bool same = codebook.levels == worker_.last.levels;
+    if (!guess || !same)
+      for_own_pieces([&](Bytes piece, std::uint64_t offset) { map_and_put(codebook, piece, offset); });
+    worker_.last = codebook;
+    worker_.steady = same;
+    return {deviation(own, codebook.map), codebook.levels};
+  }
+
+  void map_and_put(const Codebook& codebook, Bytes piece, std::uint64_t offset) {
+    run_.remapper.apply(codebook, piece);
+    work_.sink().put(piece, offset);
+  }
+
+  template <class Do>
+  void for_own_pieces(Do work) {
+    for (const RepackRange& range : task_.ranges) in_pieces(work_.source(), range, work);
+  }
+
+  template <class Do>
+  void in_pieces(const File& file, const RepackRange& range, Do work) {
+    for (std::uint64_t done = 0; done < range.size; done += kPiece) {
+      context_.check_stop();
+      const Bytes piece = buffer_.first(std::min(kPiece, range.size - done));
+      file.read(piece, range.offset + done);
+      work(piece, range.offset + done);
+    }
+  }
+
+  const Context& context_;
+  const RepackRun& run_;
+  const RepackTask& task_;
+  Work& work_;
+  Worker& worker_;
+  const Bytes buffer_;
+};
+
+}  // namespace
+
+RepackMemory share_memory(const Context& context, Granularity granularity, const format::Geometry& geometry) {
+  RepackMemory memory;
+  const std::uint64_t row =
+      granularity == Granularity::row ? std::max(geometry.hidden, geometry.intermediate) / 2 : 0;
+  memory.buffer = std::max(kPiece, row);
+  const std::uint64_t fixed = granularity == Granularity::block32 ? sizeof(NibbleMap) << kGridLevels : 0;
+  if (context.memory < fixed + memory.buffer)
+    throw Error(ErrorCode::usage, "",
+                fmt::format("--memory {} is too small; the smallest that works here is {}",
+                            exact_size(context.memory), exact_size(fixed + memory.buffer)));
+  memory.workers = static_cast<int>(std::min<std::uint64_t>(
+      static_cast<std::uint64_t>(std::max(context.threads, 1)), (context.memory - fixed) / memory.buffer));
+  memory.total = fixed + memory.buffer * static_cast<std::uint64_t>(memory.workers);
+  return memory;
+}
+
+void run_repack(const Context& context, const RepackRun& run, const std::vector<bool>& chosen,
+                const MakeSink& make) {
+  struct Item {
+    std::uint32_t file;
+    std::size_t task;
+  };
+  std::vector<Item> items;
+  std::vector<std::unique_ptr<Work>> works(run.files.size());
+  for (std::uint32_t f = 0; f < run.files.size(); ++f) {
+    if (!chosen[f]) continue;
+    works[f] = std::make_unique<Work>(run.files[f]);
+    for (std::size_t t = 0; t < run.files[f].tasks.size(); ++t) items.push_back({f, t});
+    if (run.files[f].tasks.empty()) make(run.files[f])->finish({run.files[f].name, 0, {}, {}});
+  }
+  std::vector<Worker> workers(static_cast<std::size_t>(run.memory.workers));
+  parallel_for(items.size(), run.memory.workers, [&](std::size_t i, int number) {
+    context.check_stop();
+    Worker& worker = workers[static_cast<std::size_t>(number)];
+    worker.buffer.resize(run.memory.buffer);
+    const auto [f, t] = items[i];
+    works[f]->open(context, run.directory, make);
+    works[f]->done(t, TaskRun(context, run, run.files[f].tasks[t], *works[f], worker)(), run.list_codebooks);
+  });
+}
+
+}  // namespace planesmith

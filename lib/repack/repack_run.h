@@ -1,0 +1,45 @@
+// The working part of repacking: read, remap, hand on, with all cores and in bounded memory.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/context.h"
+#include "codebook/figures.h"
+#include "codebook/remap.h"
+#include "repack/repack_plan.h"
+
+namespace planesmith {
+
+struct RepackMemory {
+  int workers = 1;
+  std::uint64_t buffer = 0;  // bytes for each
+  std::uint64_t total = 0;   // bytes for all of it
+};
+// As many workers as context.threads and context.memory allow. Error (usage): not enough for one; says what
+// would be.
+RepackMemory share_memory(const Context& context, Granularity granularity, const format::Geometry& geometry);
+
+// Where one file's bytes go, in any order, from any thread.
+class RepackSink {
+ public:
+  virtual ~RepackSink() = default;
+  virtual bool rewritable() const = 0;  // whether bytes may be put first wrong and then right
+  virtual void put(ConstBytes bytes, std::uint64_t offset) = 0;
+  virtual void finish(const FileFigures& figures) = 0;  // once, after the last put
+};
+using MakeSink = std::function<std::unique_ptr<RepackSink>(const RepackFile& file)>;
+
+struct RepackRun {
+  std::string directory;  // of the checkpoint
+  const std::vector<RepackFile>& files;
+  const Remapper& remapper;
+  bool list_codebooks;  // in the figures
+  RepackMemory memory;
+};
+// Does the files for which chosen[i]. Files begin in order, and few are open at a time.
+void run_repack(const Context& context, const RepackRun& run, const std::vector<bool>& chosen,
+                const MakeSink& make);
+
+}  // namespace planesmith

@@ -1,0 +1,319 @@
+#include "store/store.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <regex>
+#include <set>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+
+namespace planesmith {
+namespace {
+
+constexpr std::uint64_t kMostMeta = 1 << 20, kMostSidecar = 1 << 24;
+
+// What cannot be looked at is not the same as what is not there.
+bool is_directory(Os& os, const std::string& path) {
+  return exists(os, path) && S_ISDIR(status(os, path).st_mode);
+}
+
+// Facts of a manifest, where it is there and `fits` them.
+template <typename Found, typename Fits>
+void take_facts(Os& os, Found& found, Fits fits) {
+  const std::string path = found.manifest_path();
+  try {
+    if (!exists(os, path)) return;
+    const Manifest manifest = read_manifest(os, path);
+    if (manifest.facts && fits(*manifest.facts))
+      found.facts = manifest.facts;
+    else
+      found.note = name_of(path) + " speaks of another cache or pack and is ignored";
+  } catch (const Error& error) {
+    found.note = fmt::format("{} cannot be used: {}", name_of(path), error.reason());
+  }
+}
+
+FoundCache look_at_cache(Os& os, const std::string& root, const std::string& name) {
+  FoundCache cache;
+  cache.name = name;
+  cache.path = join(root, name);
+  static const std::regex part_name("layer(0|[1-9][0-9]{0,9})\\.([a-z0-9]+)\\.bin");
+  for (const std::string& file : list_dir(os, cache.path)) {
+    struct stat st {};
+    if (os.stat(join(cache.path, file).c_str(), &st) != 0) continue;  // a link to nowhere, or gone since
+    if (file == kCacheRecords) cache.unfinished = true;
+    if (!S_ISREG(st.st_mode)) continue;
+    const auto bytes = static_cast<std::uint64_t>(st.st_size);
+    cache.bytes += bytes;
+    std::smatch match;
+    if (std::regex_match(file, match, part_name)) cache.layers[std::stoull(match[1])][match[2]] = bytes;
+  }
+  const std::string path = join(cache.path, format::kMetaName);
+  try {
+    const format::CacheMeta meta = format::parse_meta(read_text(os, path, kMostMeta), path);
+    if (format::cache_directory(meta) == name)
+      cache.meta = meta;
+    else
+      cache.problem =
+          fmt::format("meta.json is of the identity '{}', which belongs into {}; the engine looks there",
+                      meta.ckpt_id, format::cache_directory(meta));
+  } catch (const Error& error) {
+    cache.problem = exists(os, path) ? "meta.json: " + error.reason() : "meta.json is missing";
+  }
+  if (cache.meta)
+    take_facts(os, cache, [&](const CacheFacts& facts) {
+      const format::CacheMeta& meta = *cache.meta;
+      return facts.fp4 && facts.ckpt_id == meta.ckpt_id && facts.world == meta.world &&
+             facts.rank == meta.rank && facts.zero_mode == meta.zero_mode &&
+             (facts.fp4 == format::Fp4Tier::quintal) == meta.split;
+    });
+  return cache;
+}
+
+FoundPack look_at_pack(Os& os, const std::string& stem, std::uint64_t rank, std::uint64_t world) {
+  FoundPack pack;
+  pack.stem = stem;
+  pack.rank = rank;
+  pack.world = world;
+  struct stat st {};
+  if (os.stat((stem + ".pack").c_str(), &st) == 0 && S_ISREG(st.st_mode)) {
+    pack.bytes = static_cast<std::uint64_t>(st.st_size);
+    pack.allocated = static_cast<std::uint64_t>(st.st_blocks) * 512;
+  }
+  pack.unfinished = is_directory(os, join(parent_of(stem), fmt::format(".{}", name_of(stem))));
+  const std::string path = stem + ".json";
+  try {
+    format::Sidecar sidecar = format::parse_sidecar(read_text(os, path, kMostSidecar), path);
+    if (format::pack_stem(sidecar.spec, rank, world) == name_of(stem))
+      pack.sidecar = std::move(sidecar);
+    else
+      pack.problem =
+          fmt::format("the sidecar is of the identity '{}', whose pack is {}; the engine looks there",
+                      sidecar.spec.ckpt_id, format::pack_stem(sidecar.spec, rank, world));
+  } catch (const Error& error) {
+    pack.problem = exists(os, path) ? "sidecar: " + error.reason() : "the sidecar is missing";
+  }
+  // The name has a digest of all that a sidecar says, so the manifest fits or not whatever became of the
+  // sidecar.
+  take_facts(os, pack, [&](const CacheFacts& facts) {
+    return facts.tier && facts.world == world && facts.rank == rank &&
+           format::pack_stem(
+               format::pack_spec(*facts.tier, facts.geometry, format::rank_shape(facts.geometry, world),
+                                 facts.ckpt_id, facts.zero_mode),
+               rank, world) == name_of(stem);
+  });
+  return pack;
+}
+
+}  // namespace
+
+format::Fp4Tier FoundCache::fp4() const {
+  if (facts) return *facts->fp4;
+  if (meta && meta->split) return format::Fp4Tier::quintal;
+  const bool any = std::any_of(layers.begin(), layers.end(), [](const auto& layer) {
+    return layer.second.contains("fp13") || layer.second.contains("fp2");
+  });
+  return any ? format::Fp4Tier::nibble : format::Fp4Tier::none;
+}
+
+std::optional<std::uint64_t> FoundCache::part_bytes(std::uint64_t layer, std::string_view part) const {
+  const auto files = layers.find(layer);
+  if (files == layers.end()) return std::nullopt;
+  const auto file = files->second.find(std::string(part));
+  return file == files->second.end() ? std::nullopt : std::optional(file->second);
+}
+
+Store scan_store(Os& os, const std::string& root, const std::string& directory) {
+  Store store;
+  store.root = root;
+  store.directory = directory;
+  static const std::regex rank_name("tp[1-9][0-9]{0,9}-rank(0|[1-9][0-9]{0,9})");
+  const std::string v2 = join(root, "v2");
+  if (!root.empty() && exists(os, v2)) {
+    for (const std::string& key : list_dir(os, v2)) {
+      if (!is_directory(os, join(v2, key))) continue;
+      for (const std::string& rank : list_dir(os, join(v2, key)))
+        if (std::regex_match(rank, rank_name) && is_directory(os, join(join(v2, key), rank)))
+          store.caches.push_back(look_at_cache(os, root, fmt::format("v2/{}/{}", key, rank)));
+    }
+  }
+  static const std::regex pack_name(
+      "((?:base|delta|fp4|fp4q)\\.v2\\.[0-9a-f]{20}\\.rank(0|[1-9][0-9]{0,9})of([1-9][0-9]{0,9}))\\.(?:pack|"
+      "json)");  // a .lock alone is not a pack
+  if (!directory.empty() && exists(os, directory)) {
+    std::set<std::string> seen;
+    for (const std::string& file : list_dir(os, directory)) {
+      std::smatch match;
+      if (std::regex_match(file, match, pack_name) && seen.insert(match[1]).second)
+        store.packs.push_back(look_at_pack(os, join(directory, std::string(match[1])), std::stoull(match[2]),
+                                           std::stoull(match[3])));
+    }
+  }
+  for (FoundCache& cache : store.caches)
+    if (cache.meta) cache.model = model_in(store, cache.meta->ckpt_id);
+  for (FoundPack& pack : store.packs)
+    if (pack.sidecar) pack.model = model_in(store, pack.sidecar->spec.ckpt_id);
+  return store;
+}
+
+void tell_model(Store& store, const KnownModel& model) {
+  for (FoundCache& cache : store.caches)
+    if (!cache.model) cache.model = model;
+  for (FoundPack& pack : store.packs)
+    if (!pack.model) pack.model = model;
+}
+
+std::optional<KnownModel> model_in(const Store& store, const std::string& ckpt_id) {
+  for (const FoundCache& cache : store.caches)
+    if (cache.facts && cache.facts->ckpt_id == ckpt_id)
+      return model_of_manifest(*cache.facts, cache.manifest_path());
+  for (const FoundPack& pack : store.packs)
+    if (pack.facts && pack.facts->ckpt_id == ckpt_id)
+      return model_of_manifest(*pack.facts, pack.manifest_path());
+  return std::nullopt;
+}
+
+std::vector<FoundIdentity> identities(const Store& store) {
+  std::vector<FoundIdentity> found;
+  const auto same = [](const FoundIdentity& identity, const std::string& ckpt_id, std::uint64_t world,
+                       format::ZeroMode zero_mode) {
+    return std::tie(identity.ckpt_id, identity.world, identity.zero_mode) ==
+           std::tie(ckpt_id, world, zero_mode);
+  };
+  for (const FoundCache& cache : store.caches) {
+    if (!cache.meta) continue;
+    const format::CacheMeta& meta = *cache.meta;
+    auto at = std::find_if(found.begin(), found.end(), [&](const FoundIdentity& identity) {
+      return same(identity, meta.ckpt_id, meta.world, meta.zero_mode) && identity.split == meta.split;
+    });
+    if (at == found.end())
+      at = found.insert(at, {meta.ckpt_id, meta.world, meta.zero_mode, meta.split, {}, {}});
+    at->caches.push_back(&cache);
+  }
+  for (const FoundPack& pack : store.packs) {
+    if (!pack.sidecar) continue;
+    const format::PackSpec& spec = pack.sidecar->spec;
+    bool taken = false;
+    for (FoundIdentity& identity : found) {
+      if (!same(identity, spec.ckpt_id, pack.world, spec.zero_mode)) continue;
+      identity.packs.push_back(&pack);
+      taken = true;
+    }
+    if (!taken) found.push_back({spec.ckpt_id, pack.world, spec.zero_mode, std::nullopt, {}, {&pack}});
+  }
+  std::sort(found.begin(), found.end(), [](const FoundIdentity& a, const FoundIdentity& b) {
+    return std::tie(a.ckpt_id, a.world, a.zero_mode, a.split) <
+           std::tie(b.ckpt_id, b.world, b.zero_mode, b.split);
+  });
+  return found;
+}
+
+std::string describe(const FoundIdentity& identity) {
+  return fmt::format("'{}' (world {}, zero mode {}{})", identity.ckpt_id, identity.world,
+                     format::name(identity.zero_mode), identity.split.value_or(false) ? ", split" : "");
+}
+
+std::string defect(const FoundCache& cache) {
+  if (!cache.problem.empty()) return cache.problem;
+  if (cache.unfinished) return "its build has not finished";
+  if (cache.layers.empty()) return "holds no layer";
+  const std::vector<format::Part> parts = format::cache_parts(cache.fp4());
+  // Where the model is not known the first layer that has a part says how long it ought to be.
+  std::map<std::string_view, std::uint64_t> sizes;
+  std::vector<std::uint64_t> layers;
+  if (cache.model) {
+    layers = cache.model->layers;
+    const format::RankShape shape = format::rank_shape(cache.model->geometry, cache.meta->world);
+    for (const format::Part& part : parts)
+      sizes[part.name] = cache.model->geometry.experts * format::section_bytes(part.section, shape);
+  } else {
+    for (std::uint64_t layer = cache.layers.begin()->first; layer <= cache.layers.rbegin()->first; ++layer)
+      layers.push_back(layer);
+  }
+  for (const std::uint64_t layer : layers) {
+    if (!cache.layers.contains(layer)) return fmt::format("layer {} is missing", layer);
+    for (const format::Part& part : parts) {
+      const std::optional<std::uint64_t> bytes = cache.part_bytes(layer, part.name);
+      if (!bytes) return format::part_file(layer, part.name) + " is missing";
+      const std::uint64_t expected = sizes.emplace(part.name, *bytes).first->second;
+      if (*bytes != expected)
+        return fmt::format("{} has {} bytes, expected {}", format::part_file(layer, part.name), *bytes,
+                           expected);
+    }
+  }
+  return "";
+}
+
+std::string defect(const FoundPack& pack) {
+  if (!pack.problem.empty()) return pack.problem;
+  if (!pack.bytes) return "the .pack is missing";
+  const format::Sidecar& sidecar = *pack.sidecar;
+  if (*pack.bytes != sidecar.spec.file_bytes())
+    return fmt::format("the .pack has {} bytes, expected {}", *pack.bytes, sidecar.spec.file_bytes());
+  if (pack.unfinished) return "its build has not finished";
+  if (sidecar.layer_keys.empty()) return "lists no layer";
+  const std::uint64_t end = pack.model ? pack.model->layers.size() : sidecar.layer_keys.back() + 1;
+  for (std::uint64_t key = 0; key < end; ++key)
+    if (!std::binary_search(sidecar.layer_keys.begin(), sidecar.layer_keys.end(), key))
+      return fmt::format("the sidecar lists no layer key {}", key);
+  return "";
+}
+
+std::string defect(const FoundIdentity& identity) {
+  const auto lacks_rank = [&](const auto& all, auto rank_of) -> std::optional<std::uint64_t> {
+    std::set<std::uint64_t> ranks;
+    for (const auto* one : all) ranks.insert(rank_of(*one));
+    for (std::uint64_t rank = 0; rank < identity.world; ++rank)
+      if (!ranks.contains(rank)) return rank;
+    return std::nullopt;
+  };
+  if (!identity.caches.empty())
+    if (const auto rank =
+            lacks_rank(identity.caches, [](const FoundCache& cache) { return cache.meta->rank; }))
+      return fmt::format("the planes cache lacks rank {}", *rank);
+  for (const format::Tier tier : format::kTiers) {
+    std::vector<const FoundPack*> packs;
+    for (const FoundPack* pack : identity.packs)
+      if (pack->sidecar->spec.tier == tier) packs.push_back(pack);
+    if (packs.empty()) continue;
+    if (const auto rank = lacks_rank(packs, [](const FoundPack& pack) { return pack.rank; }))
+      return fmt::format("the {} pack lacks rank {}", format::name(tier), *rank);
+  }
+  return "";
+}
+
+bool is_whole(const FoundIdentity& identity) {
+  const auto sound = [](const auto* one) { return defect(*one).empty(); };
+  return defect(identity).empty() && std::all_of(identity.caches.begin(), identity.caches.end(), sound) &&
+         std::all_of(identity.packs.begin(), identity.packs.end(), sound);
+}
+
+bool is_judged(const FoundIdentity& identity) {
+  const auto known = [](const auto* one) { return one->model.has_value(); };
+  return std::all_of(identity.caches.begin(), identity.caches.end(), known) &&
+         std::all_of(identity.packs.begin(), identity.packs.end(), known);
+}
+
+std::string differences(const Json& found, const Json& asked) {
+  if (!found.is_object()) return "is not a JSON object";
+  const auto shown = [](const Json& value) {
+    return value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  };
+  std::vector<std::string> all;
+  for (const auto& [key, value] : asked.items())
+    if (const auto at = found.find(key); at != found.end() && *at != value)
+      all.push_back(fmt::format("{}in {}: cache has {}, engine would ask {}", all.empty() ? "differs " : "",
+                                key, shown(*at), shown(value)));
+  for (const auto& [key, value] : asked.items())
+    if (!found.contains(key)) all.push_back("lacks " + key);
+  for (const auto& [key, value] : found.items())
+    if (!asked.contains(key)) all.push_back(fmt::format("has {}, one key more than the engine writes", key));
+  return fmt::format("{}", fmt::join(all, "; "));
+}
+
+}  // namespace planesmith
