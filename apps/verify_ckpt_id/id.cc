@@ -48,7 +48,7 @@ int run(Context& context, const IdOptions& options) {
     engine = engine_id_of_remote(*options.served_path, options.revision);
     context.progress.say(fmt::format(
         "{}: is not a directory here, so this is the id of a model that the server fetches; there "
-        "is not a content id",
+        "is no content id",
         options.checkpoint));
   } else if (options.served_path) {
     engine =

@@ -11,7 +11,7 @@ grep -q 00002 "$WORK/out" && fail "a shard that was not named was checked"
 expect 0 repack-experts gate "$MINI" --file model-00003-of-00004.safetensors model-00002-of-00004.safetensors --json
 prints '"passed": true'
 expect 2 repack-experts gate "$MINI" --file model-00001-of-00004.safetensors
-says 'no shard with expert weights'
+says 'not a shard with expert weights'
 expect 1 repack-experts gate "$GOLDEN/fp8-blocks/checkpoint"
 says 'MXFP4'
 expect 1 repack-experts gate "$WORK"

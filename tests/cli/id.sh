@@ -88,7 +88,7 @@ expect 0 verify-ckpt-id id "$d" --json --served-path /m &&
 # A model that is not a directory here: the first line alone, for a commit only.
 commit=9e165c30e2704aec5d9d593cce3eebd58bbef1cb
 expect 0 verify-ckpt-id id org/model --served-path org/model --revision $commit &&
-  prints "^$(printf 'moe-w2-checkpoint-stat-v2\0org/model\0%s' $commit | sha256sum | cut -c1-64)\$" && says 'no directory here'
+  prints "^$(printf 'moe-w2-checkpoint-stat-v2\0org/model\0%s' $commit | sha256sum | cut -c1-64)\$" && says 'is not a directory here'
 expect 1 verify-ckpt-id id org/model --served-path org/model --revision main && says '40 hex digits'
 expect 1 verify-ckpt-id id "$WORK/nowhere" && says 'nowhere: is not a directory'
 

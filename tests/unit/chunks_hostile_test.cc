@@ -117,7 +117,7 @@ TEST_CASE("streams that nobody should unpack") {
       {"a link to a file outside", tar(link("l", MemberType::symlink, "/etc/passwd")), "leads out"},
       {"a link that climbs", tar(link("a/l", MemberType::symlink, "../../x")), "leads out"},
       {"a hard link to a file outside", tar(link("h", MemberType::hardlink, "../x")),
-       "no file of the archive"},
+       "not a file of the archive"},
       {"nothing", "", "not a whole tar"},
       {"text", "a text and no archive", "no zstd frame"},
   };
@@ -184,7 +184,7 @@ TEST_CASE("sets whose manifest and parts were made to harm") {
       {"a member that climbs", member([](Member& m) { m.path = "tree/../../x"; }), "does not stay below"},
       {"an absolute member", member([](Member& m) { m.path = "/tree"; }), "does not stay below"},
       {"a member twice", member([](Member& m) { m.path = "tree"; }), "out of order"},
-      {"a name that is a path", [](ChunkManifest& m, std::string&) { m.name = "../set"; }, "no file name"},
+      {"a name that is a path", [](ChunkManifest& m, std::string&) { m.name = "../set"; }, "not a file name"},
   };
   std::size_t refused = 0;
   for (const Case& c : cases) {
