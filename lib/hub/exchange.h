@@ -1,0 +1,71 @@
+// One HTTP request and its response, on a libcurl easy handle. Knows nothing of retries.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/context.h"
+#include "base/file.h"
+#include "hub/retry.h"
+#include "hub/token.h"
+#include "hub/url.h"
+
+namespace planesmith::hub {
+
+inline constexpr int kMostRedirects = 10;
+
+// Bytes [begin, end) of a file.
+struct ByteRange {
+  std::uint64_t begin = 0, end = 0;
+};
+
+class Exchange {
+ public:
+  // Takes the bytes of the body; returns how many, fewer to end the transfer, CURL_WRITEFUNC_PAUSE to have
+  // them again later. Must not throw.
+  using Take = std::function<std::size_t(ConstBytes)>;
+
+  Exchange();
+  // GET. The token goes along where the URL is of its origin. fresh: on a new connection.
+  void prepare(const Url& url, const Token& token, std::optional<ByteRange> range, Take take,
+               bool fresh = false);
+  CURL* handle() const { return handle_.get(); }
+  const Url& url() const { return url_; }
+
+  int status() const;
+  std::string header(const char* name) const;  // of the response; empty where it has none
+  // Where a redirect leads; none where the response is not one. Errors: a URL that is not used.
+  std::optional<Url> redirect() const;
+  // The range that the response holds, and the size of the file where it is told.
+  std::optional<ByteRange> content_range(std::optional<std::uint64_t>& file_size) const;
+  Outcome outcome(CURLcode code, bool progress) const;
+
+ private:
+  static std::size_t write(char* data, std::size_t size, std::size_t count, void* self);
+  static std::size_t count_header(char* data, std::size_t size, std::size_t count, void* self);
+  std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> handle_;
+  std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers_{nullptr, &curl_slist_free_all};
+  std::unique_ptr<char[]> message_;
+  Url url_;
+  Take take_;
+  std::size_t header_bytes_ = 0;
+  bool authorized_ = false;
+};
+
+struct Document {
+  std::string body;
+  Url url;           // it came from, after redirects
+  std::string link;  // its Link header
+};
+
+// A whole small document, with redirects and retries. Errors: more than `most` bytes, and those of Retries,
+// which name `what`.
+Document get_document(const Url& url, const Token& token, std::uint64_t most, const std::string& what,
+                      const Context& context);
+
+}  // namespace planesmith::hub
