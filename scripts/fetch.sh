@@ -43,11 +43,11 @@ while read -r size digest path; do
   case $path in
     "$name".tar.zst.part.*[!0-9]*) continue ;;
     "$name".tar.zst.part.[0-9]*) paths+=("$path") sizes+=("$size") digests+=("$digest") ;;
-    "$name".manifest.json) manifest=$path manifest_size=$size manifest_digest=$digest ;;
+    manifest."$name".json | "$name".manifest.json) manifest=$path manifest_size=$size manifest_digest=$digest ;;
   esac
 done < <(LC_ALL=C sort -k3 <<<"$listing")
 [ ${#paths[@]} -gt 0 ] || die "$repo at $revision has no parts named $name.tar.zst.part.NNN"
-[ -n "$manifest" ] || die "$repo at $revision has no $name.manifest.json yet: the upload is not complete"
+[ -n "$manifest" ] || die "$repo at $revision has no manifest.$name.json yet: the upload is not complete"
 
 # fetch PATH SIZE DIGEST: into the parts' directory, under its name only when it is right
 fetch() {

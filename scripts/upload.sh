@@ -27,7 +27,8 @@ if command -v hf >/dev/null; then hf=hf
 elif command -v huggingface-cli >/dev/null; then hf=huggingface-cli
 else die "the hf command is needed to upload (pip install -U huggingface_hub)"; fi
 
-manifest=$dir/$name.manifest.json
+manifest=$dir/manifest.$name.json
+[ -f "$manifest" ] || [ ! -f "$dir/$name.manifest.json" ] || manifest=$dir/$name.manifest.json  # made by an earlier version
 $watch || [ -f "$manifest" ] || die "$manifest is not there: packing is not complete (--watch uploads while it goes on)"
 
 # Only whole parts carry such a name.
@@ -56,6 +57,8 @@ while :; do
   ! $complete || break
   sleep 5
 done
+list=$dir/SHA256SUMS.$name
+[ ! -f "$list" ] || send "$list"
 send "$manifest"  # last: where it is, all parts are
 
 listing=$(hub_listing "$repo" "$revision") || die "$HUB: the files of $repo at $revision cannot be listed"

@@ -21,7 +21,9 @@ void declare(CLI::App& app, PackFlags& flags) {
                  "Files and directories; named in the archive relative to their parent")
       ->required();
   app.add_option("--name", flags.options.name,
-                 "Name of the set: NAME.tar.zst.part.000, ..., NAME.manifest.json");
+                 "Name of the set: NAME.tar.zst.part.000, ..., manifest.NAME.json, SHA256SUMS.NAME");
+  app.add_option("--as", flags.options.as,
+                 "What the source is called in the archive (default: its own name)");
   app.add_option("-o,--out", flags.options.out, "Directory that the parts go to");
   app.add_option("--part-size", flags.part_size, "No part is larger, in bytes or with a unit (16GB, 4GiB)")
       ->capture_default_str();

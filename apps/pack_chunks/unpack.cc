@@ -23,7 +23,7 @@ void declare(CLI::App& app, UnpackFlags& flags) {
       ->required();
   app.add_option("--name", flags.name, "Which set, where there are several");
   app.add_option("--manifest", flags.manifest,
-                 "Manifest of the parts (default: NAME.manifest.json beside them)");
+                 "Manifest of the parts (default: manifest.NAME.json beside them)");
   app.add_option("-C,-o,--out", flags.options.out, "Directory to unpack into")->capture_default_str();
   app.add_option("--include", flags.options.include,
                  "Unpack only members that match this glob, and what is in them; may be repeated");

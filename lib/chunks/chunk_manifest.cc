@@ -141,18 +141,6 @@ std::uint64_t ChunkManifest::packed_offset(std::size_t frame) const {
   return before + frames[frame].offset;
 }
 
-std::string manifest_name(const std::string& name) {
-  return name + ".manifest.json";
-}
-
-std::string part_name(const std::string& name, std::size_t part, std::size_t digits) {
-  return fmt::format("{}.tar.zst.part.{:0{}}", name, part, digits);
-}
-
-std::size_t part_digits(std::uint64_t most_parts) {
-  return std::max<std::size_t>(3, std::to_string(most_parts - 1).size());
-}
-
 Json digests_to_json(const std::vector<Xxh3>& digests) {
   Json json = Json::array();
   for (const Xxh3& digest : digests) json.push_back(digest.hex());

@@ -1,5 +1,5 @@
-// NAME.manifest.json: parts, frames and members of one set of chunks (kind "chunks" of
-// manifests/manifest.schema.json). It comes last: where it is, all parts are.
+// The manifest of a set (manifest.NAME.json): parts, frames and members (kind "chunks" of
+// manifests/manifest.schema.json). It is written last: where it is, all parts are.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "chunks/chunk_names.h"
 #include "chunks/layout.h"
 #include "manifest/fields.h"
 #include "manifest/manifest.h"
@@ -44,11 +45,6 @@ struct ChunkManifest {
   std::uint64_t packed_size() const;                     // of all parts
   std::uint64_t packed_offset(std::size_t frame) const;  // in all parts, one after the other
 };
-
-std::string manifest_name(const std::string& name);  // NAME.manifest.json
-std::string part_name(const std::string& name, std::size_t part,
-                      std::size_t digits);          // NAME.tar.zst.part.007
-std::size_t part_digits(std::uint64_t most_parts);  // at least three
 
 // Frames as the manifest and the records of single parts hold them.
 Json frames_to_json(std::span<const FrameEntry> frames);

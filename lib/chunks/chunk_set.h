@@ -20,15 +20,16 @@ struct ChunkSet {
 };
 
 // inputs: one directory, or part files in any order (of any name where there is no manifest). name, manifest:
-// may be empty. Errors: nothing found, several sets and no name, a gap in the parts' numbers where no
-// manifest tells what is missing.
+// may be empty. Errors: nothing found, several sets and no name, parts of one name with suffixes that do not
+// go together, a gap in the parts' numbers where no manifest tells what is missing.
 ChunkSet find_chunks(const std::vector<std::string>& inputs, const std::string& name,
                      const std::string& manifest, const Context& context);
 
+// Where the manifest of a set is in the directory, under the name of today or the earlier one; empty where it
+// is not.
+std::string find_manifest(Os& os, const std::string& dir, const std::string& name);
+
 // find_chunks, and an Error where there is no manifest.
 ChunkSet find_chunks_with_manifest(const std::string& dir, const std::string& name, const Context& context);
-
-// Sorts names as `split` and pack-chunks count them: digits by value, letters by length and then alphabet.
-void sort_parts(std::vector<std::string>& paths);
 
 }  // namespace planesmith::chunks

@@ -14,6 +14,7 @@
 #include "base/size.h"
 #include "base/version.h"
 #include "chunks/block_digests.h"
+#include "chunks/chunk_set.h"
 #include "chunks/frame.h"
 #include "chunks/in_order.h"
 #include "chunks/part_writer.h"
@@ -35,6 +36,10 @@ void check_options(const PackOptions& options) {
   const auto refuse = [](const std::string& why) { return Error(ErrorCode::usage, "", why); };
   if (options.level < 0 || options.level > kMaxLevel)
     throw refuse(fmt::format("--level: 0 to {} are possible", kMaxLevel));
+  if (!options.as.empty() && options.sources.size() != 1)
+    throw refuse("--as names the one source in the archive; with several each keeps its own name");
+  if (!options.as.empty() && !is_inner_path(options.as))
+    throw refuse("--as: is not a relative path without '.' and '..'");
   if (options.frame_size < kMinFrameSize || options.frame_size > kMaxFrameSize)
     throw refuse(fmt::format("--frame-size: {} is not between {} and {}", exact_size(options.frame_size),
                              short_size(kMinFrameSize), short_size(kMaxFrameSize)));
@@ -214,7 +219,7 @@ std::uint64_t PackPlan::content_size() const {
 PackPlan plan_pack(const PackOptions& options, const Context& context) {
   check_options(options);
   check_out_is_outside(options, context);
-  Tree tree = scan(options.sources, context);
+  Tree tree = scan(options.sources, options.as, context);
   PackPlan plan{.layout = Layout::arrange(std::move(tree.members)), .origins = std::move(tree.origins)};
   const std::uint64_t size = plan.layout.size();
   plan.frames = (size + options.frame_size - 1) / options.frame_size;
@@ -251,6 +256,17 @@ ChunkManifest readable_manifest(Os& os, const std::string& path) {
   }
 }
 
+bool is_manifest(const std::string& file) {
+  return !set_of_manifest(file).empty();
+}
+
+// As `sha256sum` prints it.
+std::string digest_list(const ChunkManifest& manifest) {
+  std::string text;
+  for (const FileEntry& part : manifest.parts) text += fmt::format("{}  {}\n", part.sha256, part.path);
+  return text;
+}
+
 }  // namespace
 
 PackResult pack(const PackPlan& plan, const PackOptions& options, const Context& context) {
@@ -261,14 +277,13 @@ PackResult pack(const PackPlan& plan, const PackOptions& options, const Context&
   if (!LockFile::try_take(os, lock_path, lock))
     throw Error(lock_path, "another run is packing under this name; wait for it or choose another --name");
 
-  const std::string manifest_path = join(options.out, manifest_name(options.name));
+  std::string manifest_path = find_manifest(os, options.out, options.name);
   if (options.force) {
     std::vector<std::string> there = finished_files(os, options.out, options.name);
-    std::stable_partition(there.begin(), there.end(),
-                          [&](const std::string& file) { return file == manifest_name(options.name); });
+    std::stable_partition(there.begin(), there.end(), is_manifest);
     remove_files(context, options.out, there);
     remove_files(context, options.out, unfinished_files(os, options.out, options.name));
-  } else if (exists(os, manifest_path)) {
+  } else if (!manifest_path.empty()) {
     ChunkManifest there = readable_manifest(os, manifest_path);
     if (!is_ours(there, plan, options, context))
       throw Error(manifest_path,
@@ -296,7 +311,7 @@ PackResult pack(const PackPlan& plan, const PackOptions& options, const Context&
   for (const std::string& file : finished_files(os, options.out, options.name)) {
     const auto ours = std::find_if(writer.parts().begin(), writer.parts().end(),
                                    [&](const FileEntry& part) { return part.path == file; });
-    if (ours == writer.parts().end())
+    if (ours == writer.parts().end() && file != digest_list_name(options.name))
       throw Error(join(options.out, file),
                   "is there already and no part that this run can go on from (other files, other options, "
                   "or changed since); choose another --name, or replace it with -f");
@@ -315,6 +330,7 @@ PackResult pack(const PackPlan& plan, const PackOptions& options, const Context&
   }
   writer.finish();
 
+  manifest_path = join(options.out, manifest_name(options.name));
   PackResult result{{.tool = version(),
                      .zstd = ZSTD_versionString(),
                      .name = options.name,
@@ -327,6 +343,8 @@ PackResult pack(const PackPlan& plan, const PackOptions& options, const Context&
                     manifest_path,
                     kept};
   put_in_digests(result.manifest.layout.members(), digests);
+  if (options.sha256)
+    write_atomically(os, join(options.out, digest_list_name(options.name)), digest_list(result.manifest));
   write_atomically(os, manifest_path, to_json(result.manifest));
   remove_files(context, options.out, unfinished_files(os, options.out, options.name));
   return result;

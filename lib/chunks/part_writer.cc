@@ -151,7 +151,7 @@ std::vector<std::string> unfinished_files(Os& os, const std::string& dir, const 
     std::string_view rest = file;
     const bool temporary = rest.ends_with(".tmp");
     if (temporary) rest.remove_suffix(4);
-    if (temporary && rest == manifest_name(name)) found.push_back(file);
+    if (temporary && (rest == manifest_name(name) || rest == digest_list_name(name))) found.push_back(file);
     if (!rest.starts_with(name)) continue;
     rest.remove_prefix(name.size());
     const auto numbered = [&](std::string_view middle) {
@@ -166,7 +166,7 @@ std::vector<std::string> finished_files(Os& os, const std::string& dir, const st
   std::vector<std::string> found;
   const std::string prefix = name + ".tar.zst.part.";
   for (const std::string& file : list_dir(os, dir))
-    if (file == manifest_name(name) ||
+    if (file == manifest_name(name) || file == old_manifest_name(name) || file == digest_list_name(name) ||
         (file.starts_with(prefix) && all_digits(std::string_view(file).substr(prefix.size()))))
       found.push_back(file);
   return found;

@@ -74,7 +74,8 @@ class PartWriter {
 
 // Names of what runs under this name leave behind while at work: unfinished parts and records.
 std::vector<std::string> unfinished_files(Os& os, const std::string& dir, const std::string& name);
-// Names of its parts, and of its manifest if there.
+// Names of its parts, of its manifest (also an earlier version's) and of its list of digests, as far as they
+// are there.
 std::vector<std::string> finished_files(Os& os, const std::string& dir, const std::string& name);
 
 }  // namespace planesmith::chunks

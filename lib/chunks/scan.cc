@@ -174,10 +174,10 @@ void check_unchanged(const File& file, const Origin& origin) {
                 "was changed while it was being packed; run the same command again when it is at rest");
 }
 
-Tree scan(const std::vector<std::string>& sources, const Context& context) {
+Tree scan(const std::vector<std::string>& sources, const std::string& as, const Context& context) {
   std::map<std::string, std::string> by_name;
   for (const std::string& source : sources) {
-    const auto [other, is_new] = by_name.try_emplace(member_name(source), source);
+    const auto [other, is_new] = by_name.try_emplace(as.empty() ? member_name(source) : as, source);
     if (!is_new)
       throw Error(
           ErrorCode::usage, source,

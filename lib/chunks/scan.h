@@ -25,10 +25,10 @@ struct Tree {
   std::vector<Origin> origins;  // of each
 };
 
-// Files, directories and symbolic links under the sources, named relative to each source's parent. Two names
-// of one file are a file and a hard link. Holes are found by reading: which blocks a file system allocated
+// Files, directories and symbolic links under the sources, named relative to each source's parent, or a single
+// source by `as` where that is not empty. Two names of one file are a file and a hard link. Holes are found by reading: which blocks a file system allocated
 // makes no difference. Errors: anything else (devices, FIFOs, sockets), names that are not UTF-8, sources of
 // the same name.
-Tree scan(const std::vector<std::string>& sources, const Context& context);
+Tree scan(const std::vector<std::string>& sources, const std::string& as, const Context& context);
 
 }  // namespace planesmith::chunks

@@ -82,7 +82,7 @@ class Bench {
       const auto ratio = [&](std::uint64_t packed) {
         return static_cast<double>(content_) / static_cast<double>(packed);
       };
-      const double ours = ratio(size_of(out()) - std::filesystem::file_size(out() + "/set.manifest.json"));
+      const double ours = ratio(size_of(out()) - std::filesystem::file_size(out() + "/manifest.set.json"));
       fmt::print("{:<52} {:>7.2f} GB/s  ratio {:.4f}", name, static_cast<double>(content_) / seconds / 1e9,
                  ours);
       if (level != 0) {

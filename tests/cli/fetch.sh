@@ -28,7 +28,7 @@ expect 0 fetch --out a  # again: nothing to download
 echo 'drop 100000' >hub/.trouble
 expect 0 fetch --out b -j 2 --delete
 whole b
-[ "$(ls b/set.parts)" = set.manifest.json ] || fail "--delete left $(ls b/set.parts)"
+[ "$(ls b/set.parts)" = manifest.set.json ] || fail "--delete left $(ls b/set.parts)"
 expect 0 fetch --out c --stream
 whole c
 absent c/set.parts
@@ -63,14 +63,14 @@ says 'the token in HF_TOKEN may not read it'
 asked /tree/ 2
 HF_TOKEN=secret expect 0 fetch --out g
 whole g
-cp hub/set.manifest.json known
+cp hub/manifest.set.json known
 for status in 401 403 404; do
   echo "status $status" >hub/.trouble
   : >hub/.requests
   expect 1 fetch --out refused
-  says "set.manifest.json: .* answers $status: "
+  says "manifest.set.json: .* answers $status: "
   asked /resolve/ 1
-  rm -rf refused && mkdir -p refused/set.parts && cp known refused/set.parts/set.manifest.json
+  rm -rf refused && mkdir -p refused/set.parts && cp known refused/set.parts/manifest.set.json
   expect 1 fetch --out refused --stream
   says "part.000: .* answers $status: "
   rm -rf refused
@@ -89,7 +89,7 @@ whole i
 
 expect 1 "$SOURCE/scripts/fetch.sh" me/cache other --out j
 expect 2 "$SOURCE/scripts/fetch.sh" me/cache
-mv hub/set.manifest.json .
+mv hub/manifest.set.json .
 expect 1 fetch --out j
 says 'not complete'
 
@@ -102,17 +102,17 @@ HF
 chmod +x bin/hf
 export HUB_DIR=$PWD/hub PATH=$PWD/bin:$PATH
 upload() { "$SOURCE/scripts/upload.sh" me/cache set other "$@"; }
-mv hub/set.tar.zst.part.0?? other
+mv hub/set.tar.zst.part.0?? hub/SHA256SUMS.set other
 rm hub/set.tar.zst.part.000.tmp
 : >other/set.tar.zst.part.999.tmp
 expect 1 upload  # no manifest
-(sleep 1; mv set.manifest.json other) &
+(sleep 1; mv manifest.set.json other) &
 expect 0 upload --watch
 diff <(ls other | grep -v tmp) <(ls hub | grep set) >/dev/null || fail "the hub has $(ls hub)"
-[ "$(tail -n1 uploaded)" = set.manifest.json ] || fail "the manifest was not last"
+[ "$(tail -n1 uploaded)" = manifest.set.json ] || fail "the manifest was not last"
 : >uploaded
 expect 0 upload
-[ "$(cat uploaded)" = set.manifest.json ] || fail "uploaded again: $(cat uploaded)"
+[ "$(tr '\n' ' ' <uploaded)" = "SHA256SUMS.set manifest.set.json " ] || fail "uploaded again: $(cat uploaded)"
 printf '#!/bin/sh\ncp "$3" "$HUB_DIR/$4"; printf x >>"$HUB_DIR/$4"\n' >bin/hf
 rm hub/set.tar.zst.part.001
 expect 3 upload

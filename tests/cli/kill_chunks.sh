@@ -18,7 +18,7 @@ clean() { rm -rf out; }
 packed() {
   local file
   for file in $(cd out 2>/dev/null && find . -name '*.part.???' -o -name '*.json'); do same "out/$file" "parts/$file"; done
-  [ ! -e out/set.manifest.json ] || [ "$(ls out/*.part.??? | wc -l)" = "$(ls parts/*.part.??? | wc -l)" ] || fail "a manifest without all parts"
+  [ ! -e out/manifest.set.json ] || [ "$(ls out/*.part.??? | wc -l)" = "$(ls parts/*.part.??? | wc -l)" ] || fail "a manifest without all parts"
   pack out >/dev/null 2>"$WORK/err" || fail "the second run: $(cat "$WORK/err")"
   diff -r parts out >"$WORK/err" || fail "after the second run: $(cat "$WORK/err")"
 }
@@ -28,7 +28,7 @@ echo "pack: $kills kills"
 other() { rm -rf out && cp -r parts out && printf x >>out/set.tar.zst.part.001; }
 replaced() {
   local file
-  [ ! -e out/set.manifest.json ] || cmp -s out/set.tar.zst.part.001 parts/set.tar.zst.part.001 ||
+  [ ! -e out/manifest.set.json ] || cmp -s out/set.tar.zst.part.001 parts/set.tar.zst.part.001 ||
     cmp -s out/set.tar.zst.part.001 <(cat parts/set.tar.zst.part.001; printf x) || fail "a manifest beside half a part"
   pack-chunks pack src/tree --name set --frame-size 32KiB --part-size 34000 --out out -T 2 -q -f >/dev/null || fail "the second run"
   diff -r parts out >"$WORK/err" || fail "after the second run: $(cat "$WORK/err")"
@@ -58,7 +58,7 @@ echo "unpack without a manifest: $kills kills"
 going() { rm -rf out going && cp -r parts going; }
 unpack_going() {
   unpacked pack-chunks unpack going -C out -q --stream-delete
-  [ "$(ls going)" = set.manifest.json ] || fail "still there: $(ls going)"
+  [ "$(LC_ALL=C ls going | tr '\n' ' ')" = "SHA256SUMS.set manifest.set.json " ] || fail "still there: $(ls going)"
 }
 kill_after_each going unpack_going pack-chunks unpack going -C out -T 2 -q --stream-delete
 echo "unpack --stream-delete: $kills kills"

@@ -8,15 +8,19 @@ fingerprint src >expected
 
 pack() { pack-chunks pack src/tree --name set --part-size 1MiB --frame-size 256KiB "$@"; }
 expect 0 pack --out out
-prints '^out/set.manifest.json: 10 members, .* in 4 parts, '
+prints '^out/manifest.set.json: 10 members, .* in 4 parts, '
 says '1\.00 MiB \(1048576 bytes\)'
-[ "$(ls out)" = "set.manifest.json
+[ "$(LC_ALL=C ls out)" = "SHA256SUMS.set
+manifest.set.json
 $(printf 'set.tar.zst.part.%03d\n' 0 1 2 3)" ] || fail "unexpected files: $(ls out)"
 for part in out/set.tar.zst.part.*; do
   [ "$(stat -c %s "$part")" -le 1048576 ] || fail "$part is larger than --part-size"
-  grep -q "$(sha256sum <"$part" | cut -d' ' -f1)" out/set.manifest.json || fail "the SHA-256 of $part is not in the manifest"
+  grep -q "$(sha256sum <"$part" | cut -d' ' -f1)" out/manifest.set.json || fail "the SHA-256 of $part is not in the manifest"
   zstd -tq "$part" || fail "$part is not a whole number of frames"
 done
+
+(cd out && sha256sum --quiet -c SHA256SUMS.set) || fail "SHA256SUMS.set does not agree"
+[ "$(ls out | grep -c '^set')" = 4 ] || fail "something besides parts begins with the name: $(ls out)"
 
 # stock tools
 mkdir t b
@@ -39,6 +43,19 @@ cat out/set.tar.zst.part.* | cmp -s - stream || fail "--stdout gives another str
 cp -a out before
 expect 0 pack --out out
 diff -r before out || fail "a second run changed something"
+
+# --as; the manifest's earlier name
+expect 0 pack-chunks pack src/tree --as moet_store --name set --out as && expect 0 pack-chunks unpack as -C as
+fingerprint as/moet_store >found
+fingerprint src/tree >want
+same want found
+expect 2 pack-chunks pack src/tree src --as x --name set --out o
+expect 2 pack-chunks pack src/tree --as ../x --name set --out o
+cp -a out old && mv old/manifest.set.json old/set.manifest.json
+for command in "unpack old -C from-old" "verify old" "list old" "pack src/tree --name set --part-size 1MiB --frame-size 256KiB --out old"; do
+  expect 0 pack-chunks $command
+done
+absent old/manifest.set.json
 
 # refusals
 expect 2 pack-chunks pack src/tree --name set
@@ -81,11 +98,11 @@ cp good out/set.tar.zst.part.001
 rm out/set.tar.zst.part.002
 expect 3 pack-chunks verify out
 prints '^set\.tar\.zst\.part\.002: is missing$'
-rm out/set.manifest.json
+rm out/manifest.set.json
 expect 1 pack-chunks verify out
 expect 1 pack-chunks list out
 # A manifest that is damaged is no reason to lose the parts without being asked.
-echo '{' >out/set.manifest.json
-expect 1 pack --out out; says 'set.manifest.json: .*not valid JSON.*or replace it and its parts with -f'
+echo '{' >out/manifest.set.json
+expect 1 pack --out out; says 'manifest.set.json: .*not valid JSON.*or replace it and its parts with -f'
 expect 0 pack --out out -f
 finish

@@ -21,7 +21,7 @@ expect 0 regenerate.sh model made --tiers base,fp4 --publish demo
 id=$(eval "$(cat "$WORK/out")" && echo "$VLLM_MOE_W2_CKPT_ID")
 [ ${#id} = 64 ] || fail "no content id in the environment"
 for file in made/planescache/v2/*/tp1-rank0/manifest.json made/packs/base.*.pack made/packs/fp4.*.pack \
-  made/chunks/demo.tar.zst.part.000 made/chunks/demo.manifest.json; do
+  made/chunks/demo.tar.zst.part.000 made/chunks/manifest.demo.json; do
   [ -s "$file" ] || fail "$file is not made"
 done
 
@@ -41,7 +41,7 @@ expect 0 regenerate.sh other made --tiers none
 second=$(eval "$(cat "$WORK/out")" && echo "$VLLM_MOE_W2_CKPT_ID")
 [ ${#second} = 64 ] && [ "$second" != "$id" ] || fail "the environment is not the second checkpoint's: $second"
 # Chunks of before are not published for it.
-expect 1 regenerate.sh other made --tiers none --publish demo; says 'demo.manifest.json: is there already and was not made from these files'
+expect 1 regenerate.sh other made --tiers none --publish demo; says 'manifest.demo.json: is there already and was not made from these files'
 [ ! -s "$WORK/out" ] || fail "an environment although the chunks are others"
 expect 0 verify-ckpt-id prune --keep "$id" --planescache made/planescache --force
 

@@ -23,7 +23,7 @@ prints '^5 files, '
 expect 0 pack-chunks unpack $(ls -r parts/set.tar.zst.part.*) -C b -T 5 && unpacked b
 cat parts/set.tar.zst.part.* | pack-chunks unpack - -C c -q >/dev/null || fail "from a pipe"
 unpacked c
-cat parts/set.tar.zst.part.* | pack-chunks unpack - --manifest parts/set.manifest.json -C d -T 3 -q >/dev/null || fail "pipe and manifest"
+cat parts/set.tar.zst.part.* | pack-chunks unpack - --manifest parts/manifest.set.json -C d -T 3 -q >/dev/null || fail "pipe and manifest"
 unpacked d
 mkdir bare && cp parts/set.tar.zst.part.* bare
 expect 0 pack-chunks unpack bare -C e && unpacked e
@@ -39,7 +39,7 @@ expect 0 pack-chunks unpack plain -C f && unpacked f
 # some members, and only the frames they need
 expect 0 pack-chunks unpack parts -C some --include numbers --include 'tree/sub*' --exclude '*/same'
 [ "$(cd some && find . -type f | sort | tr '\n' ' ')" = "./tree/numbers $(printf './tree/sub/n\303\244me') " ] || fail "wrong members: $(find some)"
-mkdir few && cp parts/set.manifest.json few
+mkdir few && cp parts/manifest.set.json few
 expect 1 pack-chunks unpack few -C none --include numbers
 says 'is missing'
 absent none/tree
@@ -87,7 +87,7 @@ says 'missing'
 # parts go as their content comes
 cp -r parts going
 expect 0 pack-chunks unpack going -C i --stream-delete && unpacked i
-[ "$(ls going)" = set.manifest.json ] || fail "still there: $(ls going)"
+[ "$(LC_ALL=C ls going | tr '\n' ' ')" = "SHA256SUMS.set manifest.set.json " ] || fail "still there: $(ls going)"
 expect 0 pack-chunks unpack going -C i && unpacked i
 expect 2 pack-chunks unpack parts -C j --stream-delete --include numbers
 

@@ -57,10 +57,10 @@ class Bench {
   // What an uploader or a reader may take at this moment.
   void check_readable() const {
     const Files now = contents(options.out);
-    const auto manifest = now.find("set.manifest.json");
+    const auto manifest = now.find("manifest.set.json");
     const bool whole = manifest != now.end();
     const Files& right =
-        whole && options.force && manifest->second == old_.at("set.manifest.json") ? old_ : want_;
+        whole && options.force && manifest->second == old_.at("manifest.set.json") ? old_ : want_;
     for (const auto& [path, content] : now) {
       const std::string& name = path;  // which lambdas can capture
       if (name.ends_with(".tmp") || name.find(".record.") != name.npos || name.ends_with(".lock")) continue;

@@ -60,7 +60,7 @@ class Bench {
     fs::remove_all(root);
     fs::create_directories(out);
     copy_tree(packed(), parts);
-    if (!manifest) fs::remove(parts + "/set.manifest.json");
+    if (!manifest) fs::remove(parts + "/manifest.set.json");
     if (!others_there) return;
     fs::create_directories(out + "/tree");
     put_file(out + "/tree/noise", kOther);
@@ -90,7 +90,7 @@ class Bench {
     CHECK((tree_of(out) == want_));
     const std::vector<std::string> left = list_dir(posix(), parts);
     if (options.stream_delete)
-      CHECK(left == std::vector<std::string>{"set.manifest.json"});
+      CHECK(left == std::vector<std::string>{"SHA256SUMS.set", "manifest.set.json"});
     else
       CHECK(left.size() >= 2);
   }

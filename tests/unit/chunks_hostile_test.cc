@@ -202,7 +202,7 @@ TEST_CASE("sets whose manifest and parts were made to harm") {
     ChunkManifest manifest = chunks_tree::pack(options, Context{}).manifest;
     REQUIRE(manifest.frames.size() == 3);
     const std::string part_path = options.out + "/set.tar.zst.part.000",
-                      manifest_path = options.out + "/set.manifest.json";
+                      manifest_path = options.out + "/manifest.set.json";
     std::string part = file_contents(part_path);
     c.harm(manifest, part);
     put_file(part_path, part);

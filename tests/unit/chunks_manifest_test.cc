@@ -14,7 +14,7 @@ TEST_CASE("a manifest comes back as it was written; contradictions are refused")
   const Scratch scratch;
   chunks_tree::make_tree(scratch / "tree");
   chunks_tree::pack(chunks_tree::small_parts(scratch / "tree", scratch / "out"), Context{});
-  const std::string text = file_contents(scratch / "out/set.manifest.json");
+  const std::string text = file_contents(scratch / "out/manifest.set.json");
   CHECK(to_json(parse_chunk_manifest(text, "m")) == text);
 
   const Json good = Json::parse(text);

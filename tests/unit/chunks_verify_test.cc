@@ -72,7 +72,7 @@ TEST_CASE("a deep verification compares the members that the manifest tells of w
   const Scratch scratch;
   chunks_tree::make_tree(scratch / "tree");
   chunks_tree::pack(chunks_tree::small_parts(scratch / "tree", scratch / "out"), Context{});
-  const std::string path = scratch / "out/set.manifest.json";
+  const std::string path = scratch / "out/manifest.set.json";
   const ChunkManifest good = read_chunk_manifest(posix(), path);
   const auto found = [&](auto change) {
     ChunkManifest manifest = good;
@@ -114,6 +114,16 @@ TEST_CASE("parts are put in order, and gaps are seen") {
   std::vector<std::string> paths{"d/x.part.10", "d/x.part.9", "e/x.part.011", "d/x.part.1"};
   sort_parts(paths);
   CHECK(paths == std::vector<std::string>{"d/x.part.1", "d/x.part.9", "d/x.part.10", "e/x.part.011"});
+  paths = {"p/x.0b", "p/x.10", "p/x.0a", "p/x.09"};
+  sort_parts(paths);
+  CHECK(paths == std::vector<std::string>{"p/x.09", "p/x.0a", "p/x.0b", "p/x.10"});
+  CHECK_NOTHROW(check_for_gaps({"x.0e", "x.0f", "x.10"}));
+  CHECK_NOTHROW(check_for_gaps({"x.yy", "x.yz", "x.zaaa", "x.zaab"}));
+  CHECK_NOTHROW(check_for_gaps({"x.88", "x.89", "x.9000", "x.9001"}));
+  CHECK_THROWS_AS(check_for_gaps({"x.0e", "x.10"}), Error);
+  CHECK_THROWS_AS(check_for_gaps({"x.yx", "x.zaaa"}), Error);
+  paths = {"x.0g", "x.00"};
+  CHECK_THROWS_AS(sort_parts(paths), Error);
   paths = {"x.zz", "x.ab", "x.aaa", "x.aa"};
   sort_parts(paths);
   CHECK(paths == std::vector<std::string>{"x.aa", "x.ab", "x.zz", "x.aaa"});
@@ -129,6 +139,29 @@ TEST_CASE("parts are put in order, and gaps are seen") {
   CHECK_THROWS_AS(files({scratch / "s.ab", scratch / "s.ad"}), Error);
   CHECK_THROWS_AS(files({scratch / "s.003", scratch / "s.001"}), Error);
   CHECK_THROWS_AS(files({scratch / "s.000", scratch / "s.000"}), Error);
+}
+
+TEST_CASE("a part's name is told from other files'") {
+  const auto parsed = [](const char* file) {
+    const auto part = parse_part_name(file);
+    return part ? part->name + " " + part->suffix : "";
+  };
+  CHECK(parsed("a.tar.zst.part.007") == "a 007");
+  CHECK(parsed("a.tar.zst.part.0a") == "a 0a");
+  CHECK(parsed("a.tar.zst.part.aa") == "a aa");
+  CHECK(parsed("a.tar.zst.part00") == "a 00");
+  CHECK(parsed("a.tar.zst.partaa") == "a aa");
+  CHECK(parsed("a.tar.zst.00") == "a 00");
+  CHECK(parsed("a.tar.zst-ab") == "a ab");
+  CHECK(parsed("a.tar.zst") == "a ");
+  for (const char* other :
+       {"a.tar.zst.part.000.tmp", "a.tar.zst.sha256", "a.tar.zst.asc", "a.tar.zst.part.000.aria2",
+        "a.tar.zst.lock", "a.tar", ".tar.zst.part.000", "a.tar.zst.part."})
+    CHECK(parsed(other) == "");
+  CHECK_THROWS_AS(parse_part_name("a.tar.zst.part.0G"), Error);
+  CHECK(set_of_manifest("manifest.a.json") == "a");
+  CHECK(set_of_manifest("a.manifest.json") == "a");
+  CHECK(set_of_manifest("manifest.json") == "");
 }
 
 TEST_CASE("one set in a directory is found by itself, several need a name") {
@@ -149,5 +182,11 @@ TEST_CASE("one set in a directory is found by itself, several need a name") {
     CHECK(std::string(error.what()).find("a, b") != std::string::npos);
   }
   CHECK(find_chunks({scratch / "d"}, "b", "", context).parts.size() == 1);
+  put_file(scratch / "d/b.tar.zst.part.aa", "");  // hexadecimal and a gap
+  CHECK_THROWS_AS(find_chunks({scratch / "d"}, "b", "", context), Error);
+  put_file(scratch / "d/c.tar.zst.part00", "");
+  CHECK(find_chunks({scratch / "d"}, "c", "", context).parts.size() == 1);
+  put_file(scratch / "d/c.tar.zst.part.00", "");
+  CHECK_THROWS_WITH_AS(find_chunks({scratch / "d"}, "c", "", context), doctest::Contains("two ways"), Error);
   CHECK_THROWS_AS(find_chunks_with_manifest(scratch / "d", "b", context), Error);
 }
