@@ -2,6 +2,7 @@
 # Installs the Debian or Ubuntu packages that Planesmith needs; does nothing where all are there.
 #   install-deps.sh          to build and use it
 #   install-deps.sh test     and to run the ordinary tests
+#   install-deps.sh ci       and for what every landing must pass
 #   install-deps.sh full     and for everything that test.sh --full runs
 # Without root or sudo it prints the command to run and exits 1.
 set -euo pipefail
@@ -9,13 +10,15 @@ set -euo pipefail
 build=(build-essential cmake ninja-build ccache pkg-config libcli11-dev libfmt-dev nlohmann-json3-dev libzstd-dev
        libarchive-dev libxxhash-dev libssl-dev libcurl4-openssl-dev libjs-chart.js doctest-dev)
 test=(clang libclang-rt-dev libomp-dev zstd xxhash python3 curl libarchive-tools)
-full=(clang-tidy clang-tools cppcheck slurm-wlm munge chromium debootstrap zsh groff shellcheck)
+ci=(clang-format shellcheck)
+full=(clang-tidy clang-tools cppcheck slurm-wlm munge chromium debootstrap zsh groff)
 
 case ${1:-build} in
   build) wanted=("${build[@]}") ;;
   test) wanted=("${build[@]}" "${test[@]}") ;;
-  full) wanted=("${build[@]}" "${test[@]}" "${full[@]}") ;;
-  *) sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  ci) wanted=("${build[@]}" "${test[@]}" "${ci[@]}") ;;
+  full) wanted=("${build[@]}" "${test[@]}" "${ci[@]}" "${full[@]}") ;;
+  *) sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 
 if ! command -v apt-get >/dev/null; then
@@ -29,11 +32,11 @@ done
 if [ ${#missing[@]} -gt 0 ]; then
   become=()
   if [ "$(id -u)" != 0 ]; then
-    # sudo may ask for a password only where somebody can answer.
+    # sudo may ask for a password only on a terminal.
     if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
       become=(sudo)
     else
-      printf 'Packages are missing and neither root nor sudo is at hand. Have somebody run:\n  apt-get update && apt-get install -y --no-install-recommends %s\n' \
+      printf 'Packages are missing and neither root nor sudo is at hand. An administrator has to run:\n  apt-get update && apt-get install -y --no-install-recommends %s\n' \
         "${missing[*]}" >&2
       exit 1
     fi
