@@ -22,6 +22,7 @@ class Target {
   std::string path(const std::string& member) const { return join(dir_, member); }
   std::string staged(std::size_t index) const { return join(staging_, std::to_string(index)); }
   std::string state_path() const { return join(staging_, "state.json"); }
+  std::string journal_path() const { return join(staging_, "journal"); }
 
   // Writes bytes of a staged file; made where it is not there.
   void write(std::size_t index, std::uint64_t offset, ConstBytes bytes) const;

@@ -7,6 +7,7 @@
 
 #include "base/context.h"
 #include "chunks/chunk_set.h"
+#include "chunks/frame_feed.h"
 
 namespace planesmith::chunks {
 
@@ -32,9 +33,10 @@ struct UnpackResult {
 // the directory; files that are there with other contents, without force.
 UnpackResult unpack(const ChunkSet& set, int input, const UnpackOptions& options, const Context& context);
 
-// The two ways, by themselves.
+// The two ways, by themselves. feed: where the frames come from instead of parts or input; a run that was
+// interrupted, or that failed, goes on at the frame where it stopped then.
 UnpackResult unpack_frames(const ChunkSet& set, int input, const UnpackOptions& options,
-                           const Context& context);
+                           const Context& context, FrameFeed* feed = nullptr);
 UnpackResult unpack_stream(const ChunkSet& set, int input, const UnpackOptions& options,
                            const Context& context);
 

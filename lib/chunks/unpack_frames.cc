@@ -12,6 +12,7 @@
 #include "base/size.h"
 #include "base/stream.h"
 #include "chunks/byte_source.h"
+#include "chunks/frame_journal.h"
 #include "chunks/frame_reader.h"
 #include "chunks/in_order.h"
 #include "chunks/member_filter.h"
@@ -31,12 +32,14 @@ struct Job {
   std::size_t first = 0, end = 0;  // the frames that hold its data
   std::size_t from = 0;            // needed from here on; what comes before is in the staged file already
   bool kept = false;               // there already
+  bool staged = false;             // an earlier run has left what it had of it
 };
 
 class FrameUnpacker {
  public:
-  FrameUnpacker(const ChunkSet& set, int input, const UnpackOptions& options, const Context& context)
-      : m_(*set.manifest), set_(set), input_(input), options_(options), context_(context) {}
+  FrameUnpacker(const ChunkSet& set, int input, const UnpackOptions& options, const Context& context,
+                FrameFeed* feed)
+      : m_(*set.manifest), set_(set), input_(input), options_(options), context_(context), feed_(feed) {}
 
   UnpackResult run() {
     check_safe(m_.layout.members());
@@ -80,6 +83,7 @@ class FrameUnpacker {
   void check_space() const;
   void unpack_batches(Target& target);
   void unpack_frames(const Target& target, std::span<const std::size_t> frames);
+  ConstBytes content_of(FrameReader& reader, ConstBytes frame, std::size_t f, const std::string& part) const;
   void write_frame(const Target& target, std::size_t f, ConstBytes content) const;
   void install(Target& target, std::size_t frames_done);
   void put_links_and_modes(Target& target);
@@ -101,6 +105,9 @@ class FrameUnpacker {
   std::size_t installed_ = 0;                // jobs
   std::size_t parts_removed_ = 0;
   std::unique_ptr<ByteSource> stream_;  // where the parts come from a descriptor
+  FrameFeed* const feed_;               // where they come from elsewhere
+  std::unique_ptr<FrameJournal> journal_;
+  std::vector<bool> written_;  // frames that the journal tells of; empty without a feed
 };
 
 void FrameUnpacker::choose_members() {
@@ -152,10 +159,12 @@ std::string FrameUnpacker::fingerprint() const {
 }
 
 void FrameUnpacker::load_state(const Target& target) {
+  if (feed_) journal_ = std::make_unique<FrameJournal>(target.journal_path(), fingerprint(), context_);
   if (exists(context_.os, target.state_path())) {
     const Json state = read_json(context_.os, target.state_path());
     if (state.is_object() && state.value("fingerprint", "") == fingerprint()) {
       frames_done_ = std::min<std::size_t>(state.value("frames_done", std::size_t{0}), m_.frames.size());
+      if (feed_) written_ = journal_->read(m_.frames.size());
       return;
     }
     if (!options_.force)
@@ -199,8 +208,9 @@ void FrameUnpacker::look_for_kept_files(const Target& target) {
       job.kept = (recorded && !options_.recheck) || has_contents_of(path, member, buffers.of(worker));
     if (there && !job.kept && !options_.force && !S_ISDIR(st.st_mode))
       throw Error(path, "is there already with other contents; -f replaces it");
-    const bool staged = target.reopen(i);
-    if (staged && !job.kept && job.first < frames_done_ && frames_done_ < job.end) job.from = frames_done_;
+    job.staged = target.reopen(i);
+    if (job.staged && !job.kept && job.first < frames_done_ && frames_done_ < job.end)
+      job.from = frames_done_;
   });
   context_.progress.end();
   for (const Job& job : jobs_) result_.kept += job.kept ? 1 : 0;
@@ -209,7 +219,8 @@ void FrameUnpacker::look_for_kept_files(const Target& target) {
 void FrameUnpacker::find_needed_frames() {
   std::vector<bool> needed(m_.frames.size(), false);
   for (const Job& job : jobs_)
-    for (std::size_t f = job.from; f < job.end && !job.kept; ++f) needed[f] = true;
+    for (std::size_t f = job.from; f < job.end && !job.kept; ++f)
+      needed[f] = needed[f] || !(job.staged && f < written_.size() && written_[f]);
   for (std::size_t f = 0; f < needed.size(); ++f)
     if (needed[f]) {
       needed_.push_back(f);
@@ -219,7 +230,7 @@ void FrameUnpacker::find_needed_frames() {
 }
 
 void FrameUnpacker::check_parts() const {
-  if (input_ >= 0) return;
+  if (input_ >= 0 || feed_) return;
   for (std::size_t i = 0; i < needed_.size(); ++i) {
     const std::size_t p = m_.frames[needed_[i]].part;
     if (i != 0 && m_.frames[needed_[i - 1]].part == p) continue;
@@ -236,7 +247,8 @@ void FrameUnpacker::check_parts() const {
 void FrameUnpacker::check_space() const {
   std::uint64_t needed = 0;
   for (const Job& job : jobs_)
-    if (!job.kept && job.from == job.first) needed += m_.layout.members()[job.member].data_size();
+    if (!job.kept && job.from == job.first && !(feed_ && job.staged))
+      needed += m_.layout.members()[job.member].data_size();
   // Parts that are removed on the way make room, if they are on the same file system; that is not looked
   // into.
   const std::uint64_t free = free_space(context_.os, nearest_existing(context_.os, options_.out)) +
@@ -249,7 +261,14 @@ void FrameUnpacker::check_space() const {
 void FrameUnpacker::unpack_batches(Target& target) {
   std::uint64_t total = 0;
   for (const std::size_t f : needed_) total += m_.content_size(f);
-  context_.progress.begin("unpacking", total);
+  context_.progress.begin(feed_ ? "fetching and unpacking" : "unpacking", total);
+  if (feed_) {
+    for (const std::size_t f : needed_)
+      if (f < written_.size()) written_[f] = false;  // for one of its files it has to come again
+    save_state(target);                              // the journal belongs to it
+    journal_->begin(written_);
+    feed_->expect(needed_);
+  }
   if (input_ >= 0) stream_ = std::make_unique<ByteSource>(input_, std::vector<std::string>(), context_);
   for (std::size_t begin = 0; begin < needed_.size();) {
     std::size_t end = begin;
@@ -268,6 +287,7 @@ void FrameUnpacker::unpack_batches(Target& target) {
       target.sync_directories();
       frames_done_ = std::max(frames_done_, done);
       save_state(target);
+      if (feed_) journal_->begin({});
       if (options_.stream_delete) remove_parts_before(frames_done_);
     }
     begin = end;
@@ -299,9 +319,12 @@ void FrameUnpacker::unpack_frames(const Target& target, std::span<const std::siz
       auto& reader = readers[static_cast<std::size_t>(w)];
       if (!reader) reader = std::make_unique<FrameReader>(m_);
       const std::size_t f = frames[i];
-      const std::string& part = stream_ ? m_.parts[m_.frames[f].part].path : set_.parts[m_.frames[f].part];
+      const std::string& part =
+          stream_ || feed_ ? m_.parts[m_.frames[f].part].path : set_.parts[m_.frames[f].part];
       ConstBytes frame;
-      if (stream_) {
+      if (feed_) {
+        frame = feed_->read(f);
+      } else if (stream_) {
         auto lock = gate.lock();
         gate.wait(lock, [&] { return next == i; });
         lock.unlock();
@@ -312,11 +335,27 @@ void FrameUnpacker::unpack_frames(const Target& target, std::span<const std::siz
       } else {
         frame = reader->read(File::open_read(context_.os, part), f);
       }
-      const ConstBytes content = reader->content(frame, f, part);
+      const ConstBytes content = content_of(*reader, frame, f, part);
       write_frame(target, f, content);
+      if (feed_) {
+        journal_->add(f);
+        feed_->done(f);
+      }
       context_.progress.advance(content.size());
     });
   });
+}
+
+ConstBytes FrameUnpacker::content_of(FrameReader& reader, ConstBytes frame, std::size_t f,
+                                     const std::string& part) const {
+  for (;;) {
+    try {
+      return reader.content(frame, f, part);
+    } catch (const Error& error) {
+      if (!feed_ || error.code() != ErrorCode::difference || !feed_->read_again(f, frame)) throw;
+      context_.progress.say(error.what());
+    }
+  }
 }
 
 void FrameUnpacker::write_frame(const Target& target, std::size_t f, ConstBytes content) const {
@@ -362,6 +401,7 @@ void FrameUnpacker::put_links_and_modes(Target& target) {
 
 // What a later run could not go on from is not left behind.
 void FrameUnpacker::forget_unfinished(const Target& target) const {
+  if (feed_ && exists(context_.os, target.state_path())) return;  // the journal tells what is of use
   for (std::size_t i = 0; i < jobs_.size() + links_.size(); ++i)
     if (i >= jobs_.size() || jobs_[i].first >= frames_done_ || jobs_[i].end <= frames_done_)
       target.remove_staged(i);
@@ -379,8 +419,8 @@ void FrameUnpacker::remove_parts_before(std::size_t frame) {
 }  // namespace
 
 UnpackResult unpack_frames(const ChunkSet& set, int input, const UnpackOptions& options,
-                           const Context& context) {
-  return FrameUnpacker(set, input, options, context).run();
+                           const Context& context, FrameFeed* feed) {
+  return FrameUnpacker(set, input, options, context, feed).run();
 }
 
 }  // namespace planesmith::chunks

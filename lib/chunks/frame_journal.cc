@@ -1,0 +1,76 @@
+#include "chunks/frame_journal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "base/error.h"
+
+namespace planesmith::chunks {
+namespace {
+
+constexpr std::uint64_t kMostBytes = 256 * kMiB;
+
+// Another one after each start of the system; empty where it is not told.
+std::string boot_id(Os& os) {
+  const int fd = os.open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return "";
+  char text[64];
+  const ssize_t n = os.read(fd, text, sizeof text);
+  os.close(fd);
+  std::string id(text, n < 0 ? 0 : static_cast<std::size_t>(n));
+  while (id.ends_with('\n')) id.pop_back();
+  return id;
+}
+
+}  // namespace
+
+FrameJournal::FrameJournal(std::string path, std::string fingerprint, const Context& context)
+    : path_(std::move(path)),
+      fingerprint_(std::move(fingerprint)),
+      boot_(boot_id(context.os)),
+      context_(context) {}
+
+std::string FrameJournal::head() const {
+  return fmt::format("{} {}\n", fingerprint_, boot_);
+}
+
+std::vector<bool> FrameJournal::read(std::size_t frames) const {
+  std::vector<bool> written(frames, false);
+  if (boot_.empty() || !exists(context_.os, path_)) return written;
+  const std::string text = read_text(context_.os, path_, kMostBytes);
+  if (!text.starts_with(head())) return written;
+  const char* at = text.data() + head().size();
+  const char* const end = text.data() + text.size();
+  while (at != end) {
+    std::size_t f = 0;
+    const auto [next, error] = std::from_chars(at, end, f);
+    // A line without its end was being written when the run ended.
+    if (error != std::errc() || next == end || *next != '\n' || f >= frames) break;
+    written[f] = true;
+    at = next + 1;
+  }
+  return written;
+}
+
+void FrameJournal::begin(const std::vector<bool>& written) {
+  const std::lock_guard lock(mutex_);
+  if (boot_.empty()) return;
+  std::string text = head();
+  for (std::size_t f = 0; f < written.size(); ++f)
+    if (written[f]) text += fmt::format("{}\n", f);
+  write_atomically(context_.os, path_, text);
+  file_ = File::open_write(context_.os, path_);
+  size_ = text.size();
+}
+
+void FrameJournal::add(std::size_t f) {
+  const std::string line = fmt::format("{}\n", f);
+  const std::lock_guard lock(mutex_);
+  if (!file_) return;
+  file_->write(bytes_of(line), size_);
+  size_ += line.size();
+}
+
+}  // namespace planesmith::chunks
