@@ -10,6 +10,7 @@
 #include "format/planes.h"
 #include "quant/kernels.h"
 #include "quant/log_code.h"
+#include "quant/quantize_reference.h"
 #include "quant/reference.h"
 #include "quant/target_region.h"
 
@@ -32,7 +33,7 @@ constexpr SubnormalCorrection kSubnormalCorrection = make_subnormal_correction()
 }  // namespace
 }  // namespace planesmith
 
-PLANESMITH_TARGET_BEGIN("avx2,bmi,bmi2,lzcnt,popcnt")
+PLANESMITH_TARGET_BEGIN("avx2,f16c,bmi,bmi2,lzcnt,popcnt")
 namespace planesmith {
 namespace {
 
@@ -328,12 +329,15 @@ OP V add_bit_counts(V sums, V a) {
 #include "quant/vector_fp8.inl"
 #include "quant/vector_nvfp4.inl"
 #include "quant/vector_nibbles.inl"
+#include "quant/floats_avx2.inl"
+#include "quant/vector_quantize.inl"
 // clang-format on
 
 }  // namespace
 
-const Kernels kAvx2Kernels = {"avx2",           vector_mxfp4, vector_fp8, vector_nvfp4, vector_from_nibbles,
-                              vector_histogram, vector_remap};
+const Kernels kAvx2Kernels = {
+    "avx2",           vector_mxfp4, vector_fp8,           vector_nvfp4,    vector_from_nibbles,
+    vector_histogram, vector_remap, vector_max_magnitude, vector_to_nvfp4, vector_to_mxfp4};
 
 }  // namespace planesmith
 PLANESMITH_TARGET_END

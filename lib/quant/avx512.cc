@@ -12,6 +12,7 @@
 #include "format/planes.h"
 #include "quant/kernels.h"
 #include "quant/log_code.h"
+#include "quant/quantize_reference.h"
 #include "quant/reference.h"
 #include "quant/target_region.h"
 
@@ -51,7 +52,8 @@ constexpr Permutations kPermutations = make_permutations();
 }  // namespace
 }  // namespace planesmith
 
-PLANESMITH_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vpopcntdq,bmi,bmi2,lzcnt,popcnt")
+PLANESMITH_TARGET_BEGIN(
+    "f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vpopcntdq,bmi,bmi2,lzcnt,popcnt")
 namespace planesmith {
 namespace {
 
@@ -320,12 +322,15 @@ OP V add_bit_counts(V sums, V a) {
 #include "quant/vector_fp8.inl"
 #include "quant/vector_nvfp4.inl"
 #include "quant/vector_nibbles.inl"
+#include "quant/floats_avx512.inl"
+#include "quant/vector_quantize.inl"
 // clang-format on
 
 }  // namespace
 
-const Kernels kAvx512Kernels = {"avx512",         vector_mxfp4, vector_fp8, vector_nvfp4, vector_from_nibbles,
-                                vector_histogram, vector_remap};
+const Kernels kAvx512Kernels = {
+    "avx512",         vector_mxfp4, vector_fp8,           vector_nvfp4,    vector_from_nibbles,
+    vector_histogram, vector_remap, vector_max_magnitude, vector_to_nvfp4, vector_to_mxfp4};
 
 }  // namespace planesmith
 PLANESMITH_TARGET_END

@@ -12,7 +12,8 @@ std::vector<const Kernels*> find_available() {
   std::vector<const Kernels*> available = {&kScalarKernels};
 #if defined(__x86_64__)
   // The builtin also knows whether the operating system keeps the wide registers.
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2")) return available;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("f16c"))
+    return available;
   available.push_back(&kAvx2Kernels);
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "format/host_device.h"
+#include "quant/quantize.h"
 
 namespace planesmith {
 
@@ -98,6 +99,14 @@ struct Kernels {
   void (*histogram)(const std::uint8_t* data, std::size_t n, std::uint64_t counts[16]) noexcept;
   // Replaces every nibble x by map[x].
   void (*remap)(std::uint8_t* data, std::size_t n, const std::uint8_t map[16]) noexcept;
+
+  // Float weights to FP4 (quantize.h).
+  // The largest magnitude; infinity or NaN where a value is one.
+  float (*max_magnitude)(const FloatValues&) noexcept;
+  // Finite values, count divisible by the group: packed nibbles (count / 2 bytes) and one scale for each
+  // group, e4m3 or e8m0. NVFP4 as modelopt rounds it, MXFP4 by FORMAT.md section 4.
+  void (*to_nvfp4)(const FloatValues&, float scale_2, std::uint8_t* nibbles, std::uint8_t* scales) noexcept;
+  void (*to_mxfp4)(const FloatValues&, std::uint8_t* nibbles, std::uint8_t* scales) noexcept;
 };
 
 // Where the first non-finite weight or scale of a slice is; `found` false where all are finite.

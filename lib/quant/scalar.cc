@@ -6,6 +6,7 @@
 
 #include "format/number.h"
 #include "format/planes.h"
+#include "quant/quantize_reference.h"
 #include "quant/reference.h"
 
 namespace planesmith {
@@ -225,6 +226,8 @@ NonFinite find_nonfinite(const Nvfp4Slice& s) noexcept {
   });
 }
 
-const Kernels kScalarKernels = {"scalar", mxfp4, fp8, nvfp4, from_nibbles, histogram, remap};
+const Kernels kScalarKernels = {"scalar",        mxfp4,          fp8,   nvfp4,
+                                from_nibbles,    histogram,      remap, scalar_max_magnitude,
+                                scalar_to_nvfp4, scalar_to_mxfp4};
 
 }  // namespace planesmith

@@ -1,0 +1,151 @@
+// Float weights to FP4: the reference against the definition and by hand, every instruction set against the
+// reference, with the values that are hard: ties, zeros of both signs, subnormals, the ends of the range.
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "format/number.h"
+#include "quant/kernels.h"
+#include "unit/kernel_inputs.h"
+
+using namespace planesmith;
+using planesmith::testing::Draw;
+using planesmith::testing::random_bytes;
+
+namespace {
+
+constexpr FloatType kTypes[] = {FloatType::bf16, FloatType::f16, FloatType::f32};
+
+// Bytes of finite values of the type; exponents near each other, so that groups are not all zeros but one.
+std::vector<std::uint8_t> draw_values(const Draw& draw, FloatType type, std::uint64_t count, bool wild) {
+  std::vector<std::uint8_t> out(count * bytes_of(type));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::uint32_t bits = draw() | draw() << 8u | draw() << 16u | static_cast<std::uint32_t>(draw()) << 24;
+    const unsigned exponent_bits = type == FloatType::f16 ? 5 : 8;
+    const unsigned total = type == FloatType::f32 ? 32 : 16, mantissa = total - 1 - exponent_bits;
+    if (total == 16) bits &= 0xFFFF;
+    const std::uint32_t top = (1u << exponent_bits) - 1, mask = top << mantissa;
+    std::uint32_t exponent = bits >> mantissa & top;
+    if (!wild) exponent = top / 2 - 6 + exponent % 8;
+    if (exponent == top) exponent = top - 1;
+    bits = (bits & ~mask) | exponent << mantissa;
+    const unsigned kind = draw();
+    if (kind < 12) bits &= 1u << (total - 1);                      // a zero
+    if (kind >= 12 && kind < 24) bits &= ~((1u << mantissa) - 1);  // a power of two: ties
+    std::memcpy(&out[i * bytes_of(type)], &bits, bytes_of(type));
+  }
+  return out;
+}
+
+struct Fp4 {
+  std::vector<std::uint8_t> nibbles, scales;
+  bool operator==(const Fp4&) const = default;
+};
+Fp4 nvfp4(const Kernels& kernels, const FloatValues& values, float scale_2) {
+  Fp4 out{std::vector<std::uint8_t>(values.count / 2), std::vector<std::uint8_t>(values.count / 16)};
+  kernels.to_nvfp4(values, scale_2, out.nibbles.data(), out.scales.data());
+  return out;
+}
+Fp4 mxfp4(const Kernels& kernels, const FloatValues& values) {
+  Fp4 out{std::vector<std::uint8_t>(values.count / 2), std::vector<std::uint8_t>(values.count / 32)};
+  kernels.to_mxfp4(values, out.nibbles.data(), out.scales.data());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("an NVFP4 scale is the nearest e4m3, ties to even, within 2^-9 and 448") {
+  CHECK(nvfp4_scale(0) == 0x38);  // 0 becomes 1
+  CHECK(nvfp4_scale(1) == 0x38);
+  CHECK(nvfp4_scale(1e-9f) == 1);
+  CHECK(nvfp4_scale(449) == 0x7E);
+  CHECK(nvfp4_scale(1e30f) == 0x7E);
+  CHECK(nvfp4_scale(17) == 0x58);      // between 16 and 18, 16 is even
+  CHECK(nvfp4_scale(19) == 0x5A);      // between 18 and 20, 20 is even
+  CHECK(nvfp4_scale(0x1.8p-9f) == 2);  // between 1 and 2 of 2^-9
+  CHECK(nvfp4_scale(0x1.4p-8f) == 2);  // between 2 and 3
+  CHECK(nvfp4_scale(0x1.Fp-7f) == 8);  // rounds up to the first normal number
+  CHECK(nvfp4_scale(0x1p-6f) == 8);
+  for (unsigned code = 1; code < 0x7F; ++code)
+    CHECK(nvfp4_scale(static_cast<float>(format::e4m3_value(static_cast<std::uint8_t>(code)))) == code);
+}
+
+TEST_CASE("an NVFP4 code is the nearest e2m1, ties to even, the sign that of the quotient") {
+  const float value[] = {0, .25f, .26f, .5f,  .75f, 1, 1.25f, 1.5f, 1.75f,
+                         2, 2.5f, 3,    3.5f, 4,    5, 5.1f,  6,    99};
+  const unsigned index[] = {0, 0, 1, 1, 2, 2, 2, 3, 4, 4, 4, 5, 6, 6, 6, 7, 7, 7};
+  for (unsigned i = 0; i < std::size(value); ++i) {
+    CHECK(nvfp4_nibble(value[i] * .125f, .125f) == index[i]);
+    CHECK(nvfp4_nibble(-value[i], 1) == (index[i] | (i == 0 ? 0u : 8u)));
+  }
+}
+
+TEST_CASE("an expert of zeros gets finite scales") {
+  const std::vector<std::uint8_t> zeros(64);
+  CHECK(nvfp4_scale_2(0) == 1);
+  for (const Kernels* kernels : available_kernels()) {
+    const Fp4 result = nvfp4(*kernels, {zeros.data(), FloatType::bf16, 32}, nvfp4_scale_2(0));
+    CHECK(result.nibbles == std::vector<std::uint8_t>(16));
+    CHECK(result.scales == std::vector<std::uint8_t>(2, 0x38));
+  }
+}
+
+TEST_CASE("every instruction set gives the reference's bytes") {
+  for (const FloatType type : kTypes)
+    for (unsigned seed = 0; seed < 60; ++seed) {
+      CAPTURE(static_cast<int>(type));
+      CAPTURE(seed);
+      const Draw draw = random_bytes(1000 + seed);
+      const std::uint64_t count = 32 * (1 + (draw() | draw() << 8u) % 70u);
+      const std::vector<std::uint8_t> bytes = draw_values(draw, type, count, seed % 4 == 0);
+      const FloatValues values{bytes.data(), type, count};
+      const float amax = kScalarKernels.max_magnitude(values);
+      CHECK(std::isfinite(amax));
+      const float scale_2[] = {nvfp4_scale_2(amax), nvfp4_scale_2(amax) * 3.7f, 1e-9f, 0x1p-140f};
+      for (const Kernels* kernels : available_kernels()) {
+        CAPTURE(kernels->name);
+        CHECK(kernels->max_magnitude(values) == amax);
+        for (const float s : scale_2) CHECK((nvfp4(*kernels, values, s) == nvfp4(kScalarKernels, values, s)));
+        CHECK((mxfp4(*kernels, values) == mxfp4(kScalarKernels, values)));
+      }
+    }
+}
+
+TEST_CASE("codes of quotients on and beside every threshold") {
+  // Weights whose quotient by the block's scale is a threshold, a float below it and one above it.
+  std::vector<float> weights;
+  for (const float threshold : {.25f, .75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.f, 6.f})
+    for (const float scale : {1.f, 0x1p-4f})
+      for (const float sign : {1.f, -1.f})
+        for (const float w : {std::nextafter(threshold * scale, 0.f), threshold * scale,
+                              std::nextafter(threshold * scale, 9.f)})
+          weights.insert(weights.end(), {sign * w, 6.f * scale, 0.f, -0.f});
+  weights.resize((weights.size() + 511) / 512 * 512);
+  const FloatValues values{reinterpret_cast<const std::uint8_t*>(weights.data()), FloatType::f32,
+                           weights.size()};
+  for (const Kernels* kernels : available_kernels()) {
+    CAPTURE(kernels->name);
+    for (const float s : {1.f / 64, 6.f / 2688, 0x1p-12f})
+      CHECK((nvfp4(*kernels, values, s) == nvfp4(kScalarKernels, values, s)));
+    CHECK((mxfp4(*kernels, values) == mxfp4(kScalarKernels, values)));
+  }
+}
+
+TEST_CASE("what is not finite is found wherever it is") {
+  for (const FloatType type : kTypes)
+    for (const std::uint64_t at : {0u, 1u, 63u, 64u, 130u, 159u}) {
+      std::vector<std::uint8_t> bytes(160 * bytes_of(type));
+      for (const bool nan : {false, true}) {
+        const std::uint32_t bits = (type == FloatType::f32   ? 0xFF800000u
+                                    : type == FloatType::f16 ? 0xFC00u
+                                                             : 0xFF80u) +
+                                   nan;
+        std::memcpy(&bytes[at * bytes_of(type)], &bits, bytes_of(type));
+        for (const Kernels* kernels : available_kernels())
+          CHECK(!std::isfinite(kernels->max_magnitude({bytes.data(), type, 160})));
+      }
+    }
+}
