@@ -9,5 +9,6 @@ int main(int argc, char** argv) {
   add_build(commands);
   add_gate(commands);
   add_analyze(commands);
+  add_quantize(commands);
   return commands.parse_and_run(argc, argv);
 }

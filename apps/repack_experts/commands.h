@@ -8,5 +8,6 @@ namespace planesmith {
 void add_analyze(Subcommands& commands);
 void add_build(Subcommands& commands);
 void add_gate(Subcommands& commands);
+void add_quantize(Subcommands& commands);
 
 }  // namespace planesmith

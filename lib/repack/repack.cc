@@ -5,66 +5,12 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "manifest/profile.h"
 #include "quant/kernels.h"
+#include "repack/source_files.h"
 
 namespace planesmith {
 namespace {
-
-constexpr int kDeepest = 16;
-
-// What of a checkpoint directory is not a shard with expert weights. Directories whose names begin with a dot
-// are left out: they are not the checkpoint's but a downloader's or a version control's, and what they say of
-// the shards' contents would no longer be true.
-class OtherFiles {
- public:
-  OtherFiles(const Context& context, const std::string& directory, const std::vector<RepackFile>& rewritten)
-      : context_(context), directory_(directory) {
-    for (const RepackFile& file : rewritten) rewritten_.push_back(file.name);
-    walk("", 0);
-  }
-  std::vector<NamedSize> files;  // by name
-  std::vector<std::string> left_out;
-
- private:
-  void walk(const std::string& inside, int depth) {
-    if (depth > kDeepest)
-      throw Error(join(directory_, inside),
-                  fmt::format("is nested more than {} deep; does a link lead back?", kDeepest));
-    for (const std::string& entry : list_dir(context_.os, join(directory_, inside))) {
-      const std::string name = join(inside, entry), path = join(directory_, name);
-      if (!exists(context_.os, path)) {
-        left_out.push_back(name + " (a link that leads nowhere)");
-        continue;
-      }
-      const struct stat st = status(context_.os, path);
-      if (S_ISDIR(st.st_mode)) {
-        if (entry.starts_with('.'))
-          left_out.push_back(name + " (a hidden directory)");
-        else
-          walk(name, depth + 1);
-      } else if (!S_ISREG(st.st_mode)) {
-        left_out.push_back(name + " (no regular file)");
-      } else if (std::find(rewritten_.begin(), rewritten_.end(), name) == rewritten_.end()) {
-        files.push_back({name, static_cast<std::uint64_t>(st.st_size)});
-      }
-    }
-  }
-  const Context& context_;
-  const std::string& directory_;
-  std::vector<std::string> rewritten_;
-};
-
-// Changes where the source does: names, sizes and times of all shards.
-std::string fingerprint(const Context& context, const Checkpoint& checkpoint) {
-  std::string text;
-  for (const Shard& shard : checkpoint.shards()) {
-    const struct stat st = status(context.os, shard.path);
-    text += fmt::format("{} {} {}.{:09}\n", shard.name, st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
-  }
-  return Xxh3::of(bytes_of(text)).hex();
-}
 
 // Takes from `there` what is not what it should be.
 void recheck(const Context& context, const RepackRun& run, RepackTarget& target,
@@ -95,7 +41,9 @@ RepackResult repack(const Context& context, const RepackOptions& options) {
 
   std::vector<RepackFile> files = plan_repack(checkpoint, model, options.granularity, memory.buffer, {});
   const std::size_t rewritten = files.size();
-  const OtherFiles others(context, options.source, files);
+  std::vector<std::string> names;
+  for (const RepackFile& file : files) names.push_back(file.name);
+  const SourceFiles others(context, options.source, std::move(names));
   if (options.link == LinkMode::copy)
     files = plan_repack(checkpoint, model, options.granularity, memory.buffer, others.files);
 

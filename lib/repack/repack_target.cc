@@ -208,6 +208,15 @@ void RepackTarget::link(const NamedSize& file, LinkMode mode) {
   write_atomically(os, record_path(file.name), compact(to_json(FileFigures{file.name, 0, {}, {}})));
 }
 
+void RepackTarget::write_text(const std::string& name, const std::string& text) {
+  const std::string path = join(target_, name);
+  const auto there = look(context_.os, path);
+  if (there && S_ISREG(there->st_mode) && static_cast<std::uint64_t>(there->st_size) == text.size() &&
+      read_text(context_.os, path, text.size()) == text)
+    return;
+  write_atomically(context_.os, prepare(name), text);
+}
+
 std::uint64_t RepackTarget::free_bytes() const {
   std::string path = target_;
   while (!exists(context_.os, path)) path = parent_of(path);

@@ -42,6 +42,9 @@ class RepackTarget {
   // sym or reflink.
   void link(const NamedSize& file, LinkMode mode);
 
+  // A small file, in one step.
+  void write_text(const std::string& name, const std::string& text);
+
   std::uint64_t free_bytes() const;  // where the directory is or will be
   const std::string& directory() const { return target_; }
 

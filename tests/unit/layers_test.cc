@@ -10,10 +10,9 @@
 #include <vector>
 
 TEST_CASE("includes point only to the same or an earlier layer") {
-  const std::vector<std::string> layers = {
-      "base",     "format", "checkpoint", "manifest", "plan",     "quant",  "sink",     "store",
-      "pipeline", "verify", "maintain",   "chunks",   "hub",      "codebook", "repack", "fidelity",
-      "audit"};
+  const std::vector<std::string> layers = {"base", "format",   "checkpoint", "manifest", "plan",     "quant",
+                                           "sink", "store",    "pipeline",   "verify",   "maintain", "chunks",
+                                           "hub",  "codebook", "repack",     "rewrite",  "fidelity", "audit"};
   const auto rank = [&](const std::string& layer) {
     const auto it = std::find(layers.begin(), layers.end(), layer);
     return it == layers.end() ? -1 : static_cast<int>(it - layers.begin());

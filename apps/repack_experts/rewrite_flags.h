@@ -1,0 +1,27 @@
+// Flags and words that quantize, translate and finish share: a checkpoint in, another out.
+#pragma once
+
+#include <string>
+
+#include "base/json.h"
+#include "common/flag_values.h"
+#include "rewrite/rewrite.h"
+
+namespace planesmith {
+
+struct RewriteFlags {
+  RewriteOptions options;
+  std::string link = "sym";
+  bool json = false;
+};
+
+// The target, --link, --isa, -f, --recheck, -n, --json. `what`: of the source that the target lies outside
+// of.
+void add_rewrite_flags(CLI::App& app, RewriteFlags& flags);
+RewriteOptions options_of(const RewriteFlags& flags);
+
+// What is or was written, file by file.
+std::string text_of(const RewriteResult& result, bool dry_run);
+Json json_of(const RewriteResult& result);
+
+}  // namespace planesmith

@@ -1,0 +1,88 @@
+// One piece of work of a checkpoint that is written anew: it makes one tensor or several that belong
+// together.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "base/file.h"
+#include "checkpoint/checkpoint.h"
+#include "quant/kernels.h"
+
+namespace planesmith {
+
+struct NewTensor {
+  std::string name;
+  Dtype dtype = Dtype::other;
+  std::vector<std::uint64_t> shape;
+  std::string dtype_text{};  // only where dtype is `other`
+  std::uint64_t bytes = 0;   // 0: what dtype and shape say
+};
+std::uint64_t size_of(const NewTensor& tensor);
+
+// Bytes of a shard of a source.
+struct Place {
+  const std::string* path = nullptr;  // of the shard; the checkpoint that it belongs to keeps it
+  std::uint64_t offset = 0;           // in the file
+};
+Place place_of(const Checkpoint& checkpoint, const Tensor& tensor, std::uint64_t offset = 0);
+
+// What a job works with: sources to read, its tensors to write, room of its own.
+class JobIo {
+ public:
+  static constexpr std::uint64_t kPieceBytes = 512 * kKiB;  // what is read at a time, at most
+  static constexpr std::uint64_t kScratchBytes = 2 * kPieceBytes;
+
+  JobIo(const Context& context, const Kernels& kernels) : context_(context), kernels_(kernels) {}
+  virtual ~JobIo() = default;
+
+  void read(const Place& from, std::uint64_t skip, Bytes to);
+  // Bytes of the job's tensor number `tensor`, from `offset` of the tensor on; any order.
+  virtual void put(std::size_t tensor, std::uint64_t offset, ConstBytes bytes) = 0;
+  void put_f32(std::size_t tensor, float value);
+
+  Bytes piece() { return room().first(kPieceBytes); }
+  Bytes out() { return room().subspan(kPieceBytes); }
+  const Context& context() const { return context_; }
+  const Kernels& kernels() const { return kernels_; }
+
+ private:
+  Bytes room();
+  const Context& context_;
+  const Kernels& kernels_;
+  std::vector<std::uint8_t> room_;
+  const std::string* open_path_ = nullptr;
+  std::optional<File> file_;
+};
+
+class Job {
+ public:
+  explicit Job(std::vector<NewTensor> makes) : makes_(std::move(makes)) {}
+  virtual ~Job() = default;
+  Job(const Job&) = delete;
+  const std::vector<NewTensor>& makes() const { return makes_; }
+
+  // Parts may be done in any order, at once, and again.
+  virtual std::size_t parts() const { return 1; }
+  virtual void run(std::size_t part, JobIo& io) const = 0;
+
+ private:
+  std::vector<NewTensor> makes_;
+};
+
+// Bytes as they are, perhaps under another name or in another shape.
+class CopyJob : public Job {
+ public:
+  CopyJob(NewTensor makes, Place from);
+  std::size_t parts() const override;
+  void run(std::size_t part, JobIo& io) const override;
+
+ private:
+  Place from_;
+  std::uint64_t size_;
+};
+
+}  // namespace planesmith

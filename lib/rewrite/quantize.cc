@@ -1,0 +1,192 @@
+#include "rewrite/quantize.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "checkpoint/tensor_name.h"
+#include "manifest/profile.h"
+#include "rewrite/recipe.h"
+
+namespace planesmith {
+namespace {
+
+constexpr std::uint64_t kDivides = 512;  // values of a piece: whole batches of the kernels
+
+// One matrix, or gate and up, which share weight_scale_2.
+class QuantizeJob : public Job {
+ public:
+  QuantizeJob(const Checkpoint& checkpoint, Fp4 to, std::vector<const FloatMatrix*> matrices)
+      : Job(tensors_of(to, matrices)), to_(to), matrices_(std::move(matrices)) {
+    for (const FloatMatrix* matrix : matrices_)
+      places_.push_back(place_of(checkpoint, *matrix->tensor, matrix->offset));
+  }
+
+  void run(std::size_t, JobIo& io) const override {
+    float amax = 0;
+    for (std::size_t m = 0; to_ == Fp4::nvfp4 && m < matrices_.size(); ++m)
+      for_pieces(io, m, [&](const FloatValues& values, std::uint64_t first) {
+        amax = std::max(amax, finite_max(io, m, values, first));
+      });
+    const float scale_2 = nvfp4_scale_2(amax);
+    for (std::size_t m = 0; m < matrices_.size(); ++m) {
+      const std::size_t weight = m * tensors_each();
+      for_pieces(io, m, [&](const FloatValues& values, std::uint64_t first) {
+        const std::uint64_t group = to_ == Fp4::nvfp4 ? kNvfp4Group : kMxfp4Group;
+        const Bytes nibbles = io.out().first(values.count / 2),
+                    scales = io.out().subspan(values.count / 2, values.count / group);
+        if (to_ == Fp4::nvfp4) {
+          io.kernels().to_nvfp4(values, scale_2, nibbles.data(), scales.data());
+        } else {
+          finite_max(io, m, values, first);
+          io.kernels().to_mxfp4(values, nibbles.data(), scales.data());
+        }
+        io.put(weight, first / 2, nibbles);
+        io.put(weight + 1, first / group, scales);
+      });
+      if (to_ == Fp4::mxfp4) continue;
+      io.put_f32(weight + 2, scale_2);
+      io.put_f32(weight + 3, 1);
+    }
+  }
+
+ private:
+  std::size_t tensors_each() const { return to_ == Fp4::nvfp4 ? 4 : 2; }
+
+  static std::vector<NewTensor> tensors_of(Fp4 to, const std::vector<const FloatMatrix*>& matrices) {
+    std::vector<NewTensor> out;
+    for (const FloatMatrix* m : matrices) {
+      if (to == Fp4::nvfp4) {
+        out.push_back({m->module + ".weight", Dtype::u8, {m->rows, m->cols / 2}});
+        out.push_back({m->module + ".weight_scale", Dtype::f8_e4m3, {m->rows, m->cols / kNvfp4Group}});
+        out.push_back({m->module + ".weight_scale_2", Dtype::f32, {}});
+        out.push_back({m->module + ".input_scale", Dtype::f32, {}});
+      } else {
+        out.push_back({m->module + ".weight", Dtype::i8, {m->rows, m->cols / 2}});
+        out.push_back({m->module + ".scale", Dtype::f8_e8m0, {m->rows, m->cols / kMxfp4Group}});
+      }
+    }
+    return out;
+  }
+
+  template <class Do>
+  void for_pieces(JobIo& io, std::size_t m, Do work) const {
+    const FloatMatrix& matrix = *matrices_[m];
+    const std::uint64_t width = bytes_of(matrix.type), count = matrix.rows * matrix.cols;
+    const std::uint64_t step = JobIo::kPieceBytes / width / kDivides * kDivides;
+    for (std::uint64_t first = 0; first < count; first += step) {
+      const std::uint64_t n = std::min(step, count - first);
+      const Bytes piece = io.piece().first(n * width);
+      io.read(places_[m], first * width, piece);
+      work(FloatValues{piece.data(), matrix.type, n}, first);
+    }
+  }
+
+  float finite_max(JobIo& io, std::size_t m, const FloatValues& values, std::uint64_t first) const {
+    const float most = io.kernels().max_magnitude(values);
+    if (std::isfinite(most)) return most;
+    std::uint64_t at = 0;
+    while (std::isfinite(value_at(values, at))) ++at;
+    const FloatMatrix& matrix = *matrices_[m];
+    const std::uint64_t element = first + at, in_tensor = matrix.offset / bytes_of(matrix.type) + element;
+    throw Error(
+        *places_[m].path,
+        fmt::format("element [{}, {}] of '{}' is {}; only finite weights can be quantized",
+                    element / matrix.cols, element % matrix.cols, matrix.module, value_at(values, at)))
+        .in_tensor(matrix.tensor->name)
+        .at(matrix.tensor->offset + in_tensor * bytes_of(matrix.type));
+  }
+
+  Fp4 to_;
+  std::vector<const FloatMatrix*> matrices_;
+  std::vector<Place> places_;
+};
+
+void refuse_groups(const Checkpoint& checkpoint, Fp4 to, const format::Geometry& geometry) {
+  const std::uint64_t group = to == Fp4::nvfp4 ? kNvfp4Group : kMxfp4Group;
+  for (const auto& [key, value] :
+       {std::pair{"hidden_size", geometry.hidden}, {"moe_intermediate_size", geometry.intermediate}})
+    if (value % group != 0)
+      throw Error(join(checkpoint.directory(), kConfigName),
+                  fmt::format("{} is {}, which does not divide into groups of {}", key, value, group));
+}
+
+struct Modules {
+  std::set<std::string> quantized, unquantized;
+};
+Modules modules_of(const Checkpoint& checkpoint, const FloatExperts& experts) {
+  Modules modules;
+  for (const auto& layer : experts.layers)
+    for (const auto& expert : layer.experts)
+      for (const FloatMatrix& matrix : expert) modules.quantized.insert(matrix.module);
+  const std::set<const Tensor*> taken(experts.tensors.begin(), experts.tensors.end());
+  constexpr std::string_view kWeight = ".weight";
+  for (const Tensor& tensor : checkpoint.tensors()) {
+    if (taken.contains(&tensor) || tensor.shape.size() < 2) continue;
+    if (tensor.name.ends_with(kWeight))
+      modules.unquantized.insert(tensor.name.substr(0, tensor.name.size() - kWeight.size()));
+    else if (tensor.name.find(".experts.") != std::string::npos)  // a drafter's fused experts
+      modules.unquantized.insert(tensor.name.substr(0, tensor.name.rfind('.')));
+  }
+  return modules;
+}
+
+// A checkpoint of a family that the engine takes MXFP4 experts of: the rest as it stands.
+OrderedJson mxfp4_config(const std::vector<std::string>& excluded) {
+  return {{"quant_method", "fp8"},
+          {"fmt", "e4m3"},
+          {"scale_fmt", "ue8m0"},
+          {"weight_block_size", {128, 128}},
+          {"modules_to_not_convert", excluded}};
+}
+
+}  // namespace
+
+Fp4 parse_fp4(std::string_view text) {
+  if (text == "nvfp4") return Fp4::nvfp4;
+  if (text == "mxfp4") return Fp4::mxfp4;
+  throw Error(ErrorCode::usage, "", fmt::format("--to: '{}' is none of nvfp4, mxfp4", printable(text)));
+}
+
+QuantizeResult quantize(const Context& context, Fp4 to, const RewriteOptions& options) {
+  const Checkpoint checkpoint = Checkpoint::open(context, options.source);
+  const FloatExperts experts = find_float_experts(checkpoint);
+  say_profile(context, experts.geometry);
+  refuse_groups(checkpoint, to, experts.geometry);
+
+  QuantizeResult result;
+  result.layers = experts.layers.size();
+  result.experts = experts.geometry.experts;
+  result.weights = result.layers * result.experts * kProjections;
+  result.fused = experts.fused;
+  NewShards shards(checkpoint);
+  for (const Tensor* tensor : experts.tensors) shards.replace(*tensor);
+  for (const FloatExperts::Layer& layer : experts.layers)
+    for (const auto& expert : layer.experts) {
+      const FloatMatrix &gate = expert[0], &up = expert[1], &down = expert[2];
+      shards.add(*gate.tensor, std::make_unique<QuantizeJob>(checkpoint, to, std::vector{&gate, &up}));
+      shards.add(*down.tensor, std::make_unique<QuantizeJob>(checkpoint, to, std::vector{&down}));
+    }
+  for (const Tensor& tensor : checkpoint.tensors())
+    result.drafters +=
+        parse_tensor_name(tensor.name, experts.geometry.layers, tensor.shape.size()).left_as == "MTP";
+
+  const Modules modules = modules_of(checkpoint, experts);
+  result.excluded = excluded_modules(modules.quantized, modules.unquantized);
+  Rewrite what;
+  what.build = {{"command", "quantize"}, {"to", to == Fp4::nvfp4 ? "nvfp4" : "mxfp4"}};
+  if (to == Fp4::nvfp4) {
+    what.texts.emplace(kConfigName,
+                       with_quantization(context, checkpoint, modelopt_config("NVFP4", result.excluded)));
+    what.texts.emplace(kModeloptConfig, modelopt_file("NVFP4", result.excluded).dump(4, ' ', true));
+  } else {
+    what.texts.emplace(kConfigName, with_quantization(context, checkpoint, mxfp4_config(result.excluded),
+                                                      {{"expert_dtype", "fp4"}}));
+  }
+  result.files = rewrite(context, checkpoint, shards, what, options);
+  return result;
+}
+
+}  // namespace planesmith

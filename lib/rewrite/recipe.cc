@@ -1,0 +1,175 @@
+#include "rewrite/recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace planesmith {
+namespace {
+
+// A member of a JSON object in text that is known to be well-formed.
+struct Member {
+  std::size_t begin = std::string::npos, value = 0, end = 0;  // the key's quote, the value, behind the value
+  bool found() const { return begin != std::string::npos; }
+};
+
+std::size_t skip_space(const std::string& text, std::size_t at) {
+  return std::min(text.find_first_not_of(" \t\r\n", at), text.size());
+}
+std::size_t skip_string(const std::string& text, std::size_t at) {
+  for (++at; at < text.size() && text[at] != '"'; ++at)
+    if (text[at] == '\\') ++at;
+  return std::min(at + 1, text.size());
+}
+std::size_t skip_value(const std::string& text, std::size_t at) {
+  int depth = 0;
+  while (at < text.size()) {
+    const char c = text[at];
+    if (c == '"') {
+      at = skip_string(text, at);
+    } else {
+      if (c == '{' || c == '[') ++depth;
+      if (c == '}' || c == ']') {
+        if (depth == 0) return at;
+        --depth;
+      }
+      if (depth == 0 && c == ',') return at;
+      ++at;
+    }
+    if (depth == 0 && at < text.size() && (text[at] == ',' || text[at] == '}' || text[at] == ']')) return at;
+  }
+  return at;
+}
+
+// Of the object whose brace is at `open`; the last of the name, as readers take it.
+Member find_member(const std::string& text, std::size_t open, std::string_view name) {
+  Member member;
+  std::size_t at = skip_space(text, open + 1);
+  while (at < text.size() && text[at] == '"') {
+    const std::size_t key_end = skip_string(text, at);
+    const std::size_t value = skip_space(text, skip_space(text, key_end) + 1);
+    std::size_t end = skip_value(text, value);
+    const std::size_t comma = end;
+    while (end > value && std::isspace(static_cast<unsigned char>(text[end - 1])) != 0) --end;
+    if (text.substr(at + 1, key_end - at - 2) == name) member = {at, value, end};
+    if (comma >= text.size() || text[comma] != ',') break;
+    at = skip_space(text, comma + 1);
+  }
+  return member;
+}
+
+// Indented like the rest of the file.
+std::string indented(const OrderedJson& value, const std::string& text, std::size_t depth) {
+  const std::size_t line = text.find('\n');
+  const std::size_t width = line == std::string::npos
+                                ? 2
+                                : std::min<std::size_t>(text.find_first_not_of(' ', line + 1) - line - 1, 8);
+  std::string out = value.dump(static_cast<int>(width), ' ', true);
+  const std::string shift(width * depth, ' ');
+  for (std::size_t at = 0; (at = out.find('\n', at)) != std::string::npos; at += 1 + shift.size())
+    out.insert(at + 1, shift);
+  return out;
+}
+
+void set_member(std::string& text, std::size_t open, const std::string& name, const OrderedJson& value,
+                std::size_t depth) {
+  const std::string json = indented(value, text, depth);
+  if (const Member there = find_member(text, open, name); there.found()) {
+    text.replace(there.value, there.end - there.value, json);
+    return;
+  }
+  const std::size_t close = skip_value(text, skip_space(text, open + 1));  // of an empty object: its brace
+  std::size_t end = open + 1, at = skip_space(text, open + 1);
+  bool empty = true;
+  while (at < text.size() && text[at] == '"') {
+    empty = false;
+    end = skip_value(text, skip_space(text, skip_space(text, skip_string(text, at)) + 1));
+    if (text[end] != ',') break;
+    at = skip_space(text, end + 1);
+  }
+  if (empty) end = close;
+  while (end > open + 1 && std::isspace(static_cast<unsigned char>(text[end - 1])) != 0) --end;
+  const std::size_t line = text.find('\n');
+  const std::size_t width = line == std::string::npos
+                                ? 2
+                                : std::min<std::size_t>(text.find_first_not_of(' ', line + 1) - line - 1, 8);
+  text.insert(end,
+              fmt::format("{}\n{}\"{}\": {}", empty ? "" : ",", std::string(width * depth, ' '), name, json));
+}
+
+void drop_member(std::string& text, std::size_t open, std::string_view name) {
+  for (Member there; (there = find_member(text, open, name)).found();) {
+    std::size_t begin = there.begin, end = there.end;
+    if (const std::size_t next = skip_space(text, end); text[next] == ',') {
+      end = skip_space(text, next + 1);
+    } else {  // the last: the comma before it goes
+      begin = text.find_last_of(",{", begin - 1);
+      if (text[begin] == '{') ++begin;
+    }
+    text.erase(begin, end - begin);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> excluded_modules(const std::set<std::string>& quantized,
+                                          const std::set<std::string>& unquantized) {
+  const auto begins_one = [&](const std::string& prefix) {
+    const auto at = quantized.lower_bound(prefix);
+    return at != quantized.end() && at->starts_with(prefix);
+  };
+  std::set<std::string> out;
+  for (const std::string& module : unquantized) {
+    std::size_t dot = module.find('.');
+    while (dot != std::string::npos && begins_one(module.substr(0, dot))) dot = module.find('.', dot + 1);
+    out.insert(dot == std::string::npos ? module : module.substr(0, dot) + "*");
+  }
+  return {out.begin(), out.end()};
+}
+
+OrderedJson modelopt_config(const std::string& algorithm, const std::vector<std::string>& excluded) {
+  const OrderedJson fp4 = {{"dynamic", false}, {"num_bits", 4}, {"type", "float"}, {"group_size", 16}};
+  OrderedJson group;
+  if (algorithm == "NVFP4") group["input_activations"] = fp4;
+  group["weights"] = fp4;
+  group["targets"] = {"Linear"};
+  OrderedJson config;
+  config["config_groups"]["group_0"] = group;
+  config["ignore"] = excluded;
+  config["quant_algo"] = algorithm;
+  config["producer"] = {{"name", "modelopt"}, {"version", "0.47.0"}};
+  config["quant_method"] = "modelopt";
+  return config;
+}
+
+OrderedJson modelopt_file(const std::string& algorithm, const std::vector<std::string>& excluded) {
+  OrderedJson file;
+  file["producer"] = {{"name", "modelopt"}, {"version", "0.47.0"}};
+  file["quantization"] = {{"quant_algo", algorithm},
+                          {"kv_cache_quant_algo", nullptr},
+                          {"group_size", 16},
+                          {"exclude_modules", excluded}};
+  return file;
+}
+
+std::string with_quantization(const Context& context, const Checkpoint& checkpoint,
+                              const OrderedJson& quantization, const OrderedJson& more) {
+  const std::string path = join(checkpoint.directory(), kConfigName);
+  std::string text = read_text(context.os, path, 16 * kMiB);
+  const std::size_t open = text.find('{');
+  if (open == std::string::npos) throw Error(path, "is not a JSON object");
+  constexpr std::string_view kKey = "quantization_config";
+  // config_value() looks into text_config first.
+  if (const Member nested = find_member(text, open, "text_config");
+      nested.found() && text[nested.value] == '{') {
+    if (find_member(text, nested.value, kKey).found()) drop_member(text, nested.value, kKey);
+  }
+  set_member(text, open, std::string(kKey), quantization, 1);
+  for (const auto& [name, value] : more.items()) set_member(text, open, name, value, 1);
+  parse_json(text, path);  // what is written can be read again
+  return text;
+}
+
+}  // namespace planesmith

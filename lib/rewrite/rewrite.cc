@@ -1,0 +1,223 @@
+#include "rewrite/rewrite.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "repack/source_files.h"
+
+namespace planesmith {
+namespace {
+
+// One shard on its way.
+class Work {
+ public:
+  explicit Work(const NewShard& shard) : shard_(&shard) {
+    for (const NewShard::Work& work : shard.work) left_ += work.job->parts();
+  }
+  template <class Make>
+  RepackSink& open(const Make& make) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!sink_) {
+      sink_ = make(shard_->file);
+      sink_->put(bytes_of(shard_->header), 0);
+    }
+    return *sink_;
+  }
+  // By the one that did the last part.
+  void done() {
+    if (left_.fetch_sub(1) == 1) finish();
+  }
+  void finish() {
+    sink_->finish({shard_->file.name, shard_->file.tensors, {}, {}});
+    sink_.reset();
+  }
+
+ private:
+  const NewShard* shard_;
+  std::mutex mutex_;
+  std::unique_ptr<RepackSink> sink_;
+  std::atomic<std::size_t> left_{0};
+};
+
+class ShardIo : public JobIo {
+ public:
+  using JobIo::JobIo;
+  void set(const NewShard::Work& work, RepackSink& sink) {
+    work_ = &work;
+    sink_ = &sink;
+  }
+  void put(std::size_t tensor, std::uint64_t offset, ConstBytes bytes) override {
+    sink_->put(bytes, work_->offsets.at(tensor) + offset);
+    context().progress.advance(bytes.size());
+  }
+
+ private:
+  const NewShard::Work* work_ = nullptr;
+  RepackSink* sink_ = nullptr;
+};
+
+template <class Make>
+void write(const Context& context, const Kernels& kernels, int workers, const std::vector<NewShard>& shards,
+           const std::vector<bool>& chosen, const Make& make) {
+  struct Item {
+    std::size_t shard, work, part;
+  };
+  std::vector<Item> items;
+  std::vector<std::unique_ptr<Work>> works(shards.size());
+  for (std::size_t s = 0; s < shards.size(); ++s) {
+    if (!chosen[s]) continue;
+    works[s] = std::make_unique<Work>(shards[s]);
+    const std::size_t before = items.size();
+    for (std::size_t w = 0; w < shards[s].work.size(); ++w)
+      for (std::size_t p = 0; p < shards[s].work[w].job->parts(); ++p) items.push_back({s, w, p});
+    if (items.size() == before) {  // nothing but empty tensors
+      works[s]->open(make);
+      works[s]->finish();
+    }
+  }
+  std::vector<std::unique_ptr<ShardIo>> ios(static_cast<std::size_t>(workers));
+  for (auto& io : ios) io = std::make_unique<ShardIo>(context, kernels);
+  parallel_for(items.size(), workers, [&](std::size_t i, int worker) {
+    context.check_stop();
+    const Item& item = items[i];
+    ShardIo& io = *ios[static_cast<std::size_t>(worker)];
+    const NewShard::Work& work = shards[item.shard].work[item.work];
+    io.set(work, works[item.shard]->open(make));
+    work.job->run(item.part, io);
+    works[item.shard]->done();
+  });
+}
+
+std::string index_text(const NewShards& shards) {
+  nlohmann::ordered_json index;
+  index["metadata"]["total_size"] = shards.total_size();
+  for (const auto& [tensor, shard] : shards.index()) index["weight_map"][tensor] = shard;
+  return index.dump(2, ' ', true) + "\n";
+}
+
+// Files that are copied whole, as shards without a header.
+class Copies {
+ public:
+  void add(const std::string& name, std::uint64_t bytes, const std::string& path, std::vector<NewShard>& to) {
+    paths_.push_back(std::make_unique<std::string>(path));
+    jobs_.push_back(
+        std::make_unique<CopyJob>(NewTensor{name, Dtype::u8, {bytes}}, Place{paths_.back().get(), 0}));
+    NewShard file;
+    file.file.name = name;
+    file.file.bytes = bytes;
+    file.work.push_back({jobs_.back().get(), {0}});
+    to.push_back(std::move(file));
+  }
+
+ private:
+  std::vector<std::unique_ptr<std::string>> paths_;
+  std::vector<std::unique_ptr<Job>> jobs_;
+};
+
+}  // namespace
+
+RewriteResult rewrite(const Context& context, const Checkpoint& checkpoint, NewShards& shards,
+                      const Rewrite& what, const RewriteOptions& options) {
+  const Kernels& kernels = choose_kernels(options.isa);
+  RewriteResult result;
+  constexpr std::uint64_t kEach = JobIo::kScratchBytes;
+  if (context.memory < kEach)
+    throw Error(ErrorCode::usage, "",
+                fmt::format("--memory {} is too small; the smallest that works here is {}",
+                            exact_size(context.memory), exact_size(kEach)));
+  result.workers = static_cast<int>(std::min<std::uint64_t>(
+      static_cast<std::uint64_t>(std::max(context.threads, 1)), context.memory / kEach));
+  result.memory = kEach * static_cast<std::uint64_t>(result.workers);
+
+  std::vector<NewShard> files = shards.lay_out();
+  const std::size_t rewritten = files.size();
+  result.made = shards.made();
+  result.tensors = shards.index().size();
+  result.bytes = shards.total_size();
+
+  std::map<std::string, std::string> texts = what.texts;
+  texts.emplace(kIndexName, index_text(shards));
+  std::vector<std::string> not_linked;
+  const std::vector<std::string> untouched = shards.untouched();
+  for (const Shard& shard : checkpoint.shards())
+    if (std::find(untouched.begin(), untouched.end(), shard.name) == untouched.end())
+      not_linked.push_back(shard.name);
+  for (const auto& [name, text] : texts) not_linked.push_back(name);
+  for (const auto& [name, path] : what.taken) not_linked.push_back(name);
+  const SourceFiles others(context, checkpoint.directory(), not_linked);
+  result.others = others.files;
+  result.left_out = others.left_out;
+  Copies copies;
+  for (const auto& [name, path] : what.taken)
+    copies.add(name, static_cast<std::uint64_t>(status(context.os, path).st_size), path, files);
+  if (options.link == LinkMode::copy)
+    for (const NamedSize& file : others.files)
+      copies.add(file.name, file.bytes, join(checkpoint.directory(), file.name), files);
+  for (const NewShard& file : files)
+    if (texts.contains(file.file.name) ||
+        std::any_of(others.files.begin(), others.files.end(), [&](const NamedSize& other) {
+          return options.link != LinkMode::copy && other.name == file.file.name;
+        }))
+      throw Error(checkpoint.directory(),
+                  fmt::format("has a file '{}' already, which is the name of a new shard; rename it",
+                              file.file.name));
+
+  Json build = what.build;
+  build["source"] = fingerprint(context, checkpoint);
+  RepackTarget target(context, options.source, options.target, build, options.force);
+  if (!options.dry_run) target.open();
+
+  std::vector<bool> there(files.size()), missing(files.size());
+  for (std::size_t i = 0; i < files.size(); ++i) there[i] = target.finished(files[i].file).has_value();
+  if (options.recheck && !options.dry_run) {
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < files.size(); ++i) bytes += there[i] ? files[i].file.bytes : 0;
+    context.progress.begin("recheck", bytes);
+    std::vector<char> same(files.size(), 1);
+    write(context, kernels, result.workers, files, there, [&](const RepackFile& file) {
+      const auto number = static_cast<std::size_t>(
+          std::find_if(files.begin(), files.end(), [&](const NewShard& f) { return &f.file == &file; }) -
+          files.begin());
+      return target.checker(file, [&, number](bool is_same) { same[number] = is_same; });
+    });
+    context.progress.end();
+    for (std::size_t i = 0; i < files.size(); ++i)
+      if (same[i] == 0) {
+        context.progress.say(files[i].file.name + " is not what it should be; it is written again");
+        there[i] = false;
+      }
+  }
+
+  result.free = target.free_bytes();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    missing[i] = !there[i];
+    if (missing[i]) result.to_write += files[i].file.bytes;
+    if (i < rewritten) result.files.push_back({files[i].file.name, files[i].file.bytes, !missing[i]});
+  }
+  for (const auto& [name, text] : texts) {
+    result.texts.push_back(name);
+    result.to_write += text.size();
+  }
+  if (result.to_write > result.free)
+    throw Error(target.directory(), fmt::format("{} are to be written, but there is room for {}",
+                                                exact_size(result.to_write), exact_size(result.free)));
+  if (options.dry_run) return result;
+  context.progress.begin("write", result.to_write);
+  write(context, kernels, result.workers, files, missing,
+        [&](const RepackFile& file) { return target.writer(file); });
+  context.progress.end();
+  if (options.link != LinkMode::copy)
+    for (const NamedSize& file : others.files) target.link(file, options.link);
+  // A checkpoint whose index is there is whole.
+  for (const auto& [name, text] : texts)
+    if (name != kIndexName) target.write_text(name, text);
+  target.write_text(std::string(kIndexName), texts.at(std::string(kIndexName)));
+  return result;
+}
+
+}  // namespace planesmith
