@@ -24,6 +24,7 @@ void declare(CLI::App& app, PackFlags& flags) {
                  "Name of the set: NAME.tar.zst.part.000, ..., manifest.NAME.json, SHA256SUMS.NAME");
   app.add_option("--as", flags.options.as,
                  "What the source is called in the archive (default: its own name)");
+  app.add_flag("--dereference", flags.options.dereference, "Pack what symbolic links lead to in their place");
   app.add_option("-o,--out", flags.options.out, "Directory that the parts go to");
   app.add_option("--part-size", flags.part_size, "No part is larger, in bytes or with a unit (16GB, 4GiB)")
       ->capture_default_str();

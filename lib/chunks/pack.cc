@@ -53,7 +53,7 @@ void check_out_is_outside(const PackOptions& options, const Context& context) {
   if (options.out.empty()) return;
   const std::string out = real_path(nearest_existing(context.os, options.out));
   for (const std::string& source : options.sources) {
-    if (!exists(context.os, source)) continue;  // a dangling link is packed as a link
+    if (!exists(context.os, source)) continue;  // scan() says so
     if (is_inside(out, real_path(source)))
       throw Error(ErrorCode::usage, options.out,
                   fmt::format("lies inside {}, which is to be packed; choose another directory", source));
@@ -219,7 +219,7 @@ std::uint64_t PackPlan::content_size() const {
 PackPlan plan_pack(const PackOptions& options, const Context& context) {
   check_options(options);
   check_out_is_outside(options, context);
-  Tree tree = scan(options.sources, options.as, context);
+  Tree tree = scan(options, context);
   PackPlan plan{.layout = Layout::arrange(std::move(tree.members)), .origins = std::move(tree.origins)};
   const std::uint64_t size = plan.layout.size();
   plan.frames = (size + options.frame_size - 1) / options.frame_size;

@@ -15,11 +15,9 @@ namespace planesmith::chunks {
 inline constexpr int kDefaultLevel = 1;
 inline constexpr std::uint64_t kDefaultPartSize = 16'000'000'000, kDefaultFrameSize = 16 << 20;
 
-struct PackOptions {
-  std::vector<std::string> sources;
+struct PackOptions : ScanOptions {
   std::string name;  // of the parts: NAME.tar.zst.part.NNN
   std::string out;   // directory
-  std::string as;    // what the single source is called in the archive; empty: its own name
   std::uint64_t part_size = kDefaultPartSize, frame_size = kDefaultFrameSize;
   int level = kDefaultLevel;        // 0..19; 0: stored
   bool xxh3 = true, sha256 = true;  // digests of the parts

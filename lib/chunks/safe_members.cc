@@ -1,18 +1,17 @@
 #include "chunks/safe_members.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <limits.h>
 
 #include <algorithm>
-#include <map>
 
 #include "base/error.h"
+#include "base/paths.h"
 #include "manifest/manifest.h"
 
 namespace planesmith::chunks {
 namespace {
-
-using ByPath = std::map<std::string_view, const Member*>;
 
 std::vector<std::string> components(std::string_view path) {
   std::vector<std::string> out;
@@ -31,47 +30,131 @@ std::size_t longest_component(std::string_view path) {
   return longest;
 }
 
-// Follows a symbolic link as the kernel would, through the archive's other links.
-void check_link(const Member& link, const ByPath& members) {
-  constexpr int kMostLinks = 40;  // the kernel's own limit: what needs more leads nowhere
-  const auto leads_out = [&] {
-    return Error(link.path,
-                 fmt::format("is a symbolic link to '{}', which leads out of the directory", link.target));
+// The members by path, and what is on disk where no member is.
+class Names {
+ public:
+  Names(const std::vector<Member>& members, const OnDisk& on_disk) : on_disk_(on_disk) {
+    for (const Member& member : members) sorted_.push_back(&member);
+    std::sort(sorted_.begin(), sorted_.end(),
+              [](const Member* a, const Member* b) { return path_less(a->path, b->path); });
+  }
+
+  const Member* find(std::string_view path) const {
+    const auto found = lower_bound(path);
+    return found != sorted_.end() && (*found)->path == path ? *found : nullptr;
+  }
+
+  // What is or will be at this path; a member's name makes directories of what it passes through. Errors: it
+  // was asked for more often than links that mean well need.
+  std::optional<DiskEntry> at(const std::string& path) const {
+    constexpr std::size_t kAlways = 200'000, kForEach = 64;
+    if (++asked_ > kAlways + kForEach * sorted_.size())
+      throw Error(path, "the symbolic links around it are too many and too long to be looked into");
+    if (const auto found = lower_bound(path); found != sorted_.end()) {
+      const Member& member = **found;
+      if (member.path == path && member.type == MemberType::symlink)
+        return DiskEntry{DiskEntry::Kind::link, member.target};
+      if (member.path == path)
+        return DiskEntry{
+            member.type == MemberType::directory ? DiskEntry::Kind::directory : DiskEntry::Kind::other, ""};
+      if (is_inside(member.path, path)) return DiskEntry{DiskEntry::Kind::directory, ""};
+    }
+    return on_disk_ ? on_disk_(path) : std::nullopt;
+  }
+
+  // Names that are there twice, and members below what is not a directory.
+  void check_places() const {
+    std::vector<const Member*> around;  // members that this one may lie in
+    for (const Member* member : sorted_) {
+      while (!around.empty() && !is_inside(member->path, around.back()->path)) around.pop_back();
+      if (!around.empty() && around.back()->path == member->path)
+        throw Error(member->path, "is in the archive twice");
+      if (!around.empty() && around.back()->type != MemberType::directory)
+        throw Error(member->path, fmt::format("lies below '{}', which is a {} and not a directory",
+                                              around.back()->path, name(around.back()->type)));
+      around.push_back(member);
+    }
+  }
+
+ private:
+  std::vector<const Member*>::const_iterator lower_bound(std::string_view path) const {
+    return std::lower_bound(
+        sorted_.begin(), sorted_.end(), path,
+        [](const Member* member, std::string_view text) { return path_less(member->path, text); });
+  }
+
+  std::vector<const Member*> sorted_;
+  const OnDisk& on_disk_;
+  mutable std::size_t asked_ = 0;
+};
+
+// Where a link at `path` with this text leads. The text may climb at its beginning, and behind the name of
+// what is a directory now and stays one: climbing from behind another link could end anywhere, and from
+// behind a name that is not there as soon as a later archive makes a link of it. So no chain of links has to
+// be followed, and what is inside stays inside whatever is unpacked beside it.
+std::string landing(const std::string& path, const std::string& text, const Names& names) {
+  constexpr int kMostClimbs = 64;  // behind names; each asks for what is there
+  const auto leads_out = [&](const std::string& why) {
+    return Error(path,
+                 fmt::format("is a symbolic link to '{}', which leads out of the directory{}", text, why));
   };
-  const std::size_t slash = link.path.rfind('/');
-  std::vector<std::string> at = components(slash == std::string::npos ? "" : link.path.substr(0, slash));
-  std::vector<std::string> ahead;  // what is left of the way, the next step last
-  const auto follow = [&](const std::string& target) {
-    if (target.starts_with('/')) throw leads_out();
-    const std::vector<std::string> steps = components(target);
-    ahead.insert(ahead.end(), steps.rbegin(), steps.rend());
-  };
-  follow(link.target);
-  for (int links = 0; !ahead.empty();) {
-    const std::string step = std::move(ahead.back());
-    ahead.pop_back();
-    if (step == "..") {
-      if (at.empty()) throw leads_out();
-      at.pop_back();
+  if (text.starts_with('/')) throw leads_out("");
+  const std::size_t slash = path.rfind('/');
+  std::vector<std::string> at = components(slash == std::string::npos ? "" : path.substr(0, slash));
+  std::size_t directories = at.size();  // so many components are known to be some
+  int climbs = 0;
+  for (const std::string& step : components(text)) {
+    if (step != "..") {
+      at.push_back(step);
       continue;
     }
-    at.push_back(step);
-    const auto found = members.find(fmt::format("{}", fmt::join(at, "/")));
-    if (found == members.end() || found->second->type != MemberType::symlink) continue;
-    if (++links > kMostLinks) return;
+    if (at.empty()) throw leads_out("");
+    for (; directories < at.size(); ++directories) {
+      const std::string there = fmt::format(
+          "{}", fmt::join(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(directories) + 1, "/"));
+      const std::optional<DiskEntry> entry = names.at(there);
+      if (++climbs > kMostClimbs) throw leads_out(" or does not: it climbs too often to be looked into");
+      if (!entry || entry->kind != DiskEntry::Kind::directory)
+        throw leads_out(fmt::format(" or may come to: it climbs from '{}', which is {}", there,
+                                    entry ? "not a directory" : "not there"));
+    }
     at.pop_back();
-    follow(found->second->target);
+    directories = std::min(directories, at.size());
+  }
+  return fmt::format("{}", fmt::join(at, "/"));
+}
+
+// The nearest link that the path leads through or to; empty: none.
+std::string first_link(const std::string& path, const Names& names, std::string& target) {
+  for (std::size_t slash = path.find('/');; slash = path.find('/', slash + 1)) {
+    const std::string prefix = path.substr(0, slash);
+    const std::optional<DiskEntry> entry = prefix.empty() ? std::nullopt : names.at(prefix);
+    if (!entry || entry->kind == DiskEntry::Kind::other) return "";
+    if (entry->kind == DiskEntry::Kind::link) {
+      target = entry->target;
+      return prefix;
+    }
+    if (slash == path.npos) return "";
   }
 }
 
-void check_parents(const Member& member, const ByPath& members) {
-  for (std::size_t slash = member.path.find('/'); slash != std::string::npos;
-       slash = member.path.find('/', slash + 1)) {
-    const auto parent = members.find(std::string_view(member.path).substr(0, slash));
-    if (parent != members.end() && parent->second->type != MemberType::directory)
-      throw Error(member.path, fmt::format("lies below '{}', which is a {} and no directory",
-                                           parent->second->path, name(parent->second->type)));
+// Returns where the link leads as far as its own text tells. A link of the archive is checked where it
+// stands; one that was there before, where another leads through it.
+std::string check_link(const Member& link, const Names& names) {
+  constexpr int kMostLinks = 40;  // the kernel's own limit: what needs more leads nowhere
+  const std::string own = landing(link.path, link.target, names);
+  std::string text, end = own;
+  for (int links = 0; links < kMostLinks; ++links) {
+    const std::string through = first_link(end, names, text);
+    if (through.empty() || names.find(through) != nullptr) break;
+    try {
+      end = landing(through, text, names);
+    } catch (const Error& error) {
+      throw Error(link.path, fmt::format("is a symbolic link to '{}', by way of '{}', which {}", link.target,
+                                         through, error.reason()));
+    }
   }
+  return own;
 }
 
 }  // namespace
@@ -92,23 +175,37 @@ void check_safe_name(const Member& member) {
             PATH_MAX - 1, NAME_MAX));
 }
 
-void check_safe(const std::vector<Member>& members) {
-  ByPath by_path;
+void check_safe(const std::vector<Member>& members, const OnDisk& on_disk) {
+  for (const Member& member : members) check_safe_name(member);
+  const Names names(members, on_disk);
+  names.check_places();
   for (const Member& member : members) {
-    check_safe_name(member);
-    if (!by_path.try_emplace(member.path, &member).second)
-      throw Error(member.path, "is in the archive twice");
+    if (member.type == MemberType::symlink) check_link(member, names);
+    if (member.type != MemberType::hardlink) continue;
+    const Member* const target = names.find(member.target);
+    if (target == nullptr || target->type != MemberType::file)
+      throw Error(member.path,
+                  fmt::format("is a hard link to '{}', which is not a file of the archive", member.target));
   }
+}
+
+std::vector<std::string> links_out(const std::vector<Member>& members,
+                                   const std::vector<std::string>& roots) {
+  const OnDisk nothing;
+  const Names names(members, nothing);
+  std::vector<std::string> found;
   for (const Member& member : members) {
-    check_parents(member, by_path);
-    if (member.type == MemberType::symlink) check_link(member, by_path);
-    if (member.type == MemberType::hardlink) {
-      const auto target = by_path.find(member.target);
-      if (target == by_path.end() || target->second->type != MemberType::file)
-        throw Error(member.path,
-                    fmt::format("is a hard link to '{}', which is not a file of the archive", member.target));
+    if (member.type != MemberType::symlink) continue;
+    try {
+      const std::string end = check_link(member, names);
+      if (std::none_of(roots.begin(), roots.end(),
+                       [&](const std::string& root) { return is_inside(end, root); }))
+        found.push_back(fmt::format("{} -> {}", member.path, member.target));
+    } catch (const Error&) {
+      found.push_back(fmt::format("{} -> {}", member.path, member.target));
     }
   }
+  return found;
 }
 
 }  // namespace planesmith::chunks

@@ -3,16 +3,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/parallel.h"
+#include "base/paths.h"
 #include "base/size.h"
+#include "chunks/safe_members.h"
 
 namespace planesmith::chunks {
 namespace {
@@ -20,16 +24,36 @@ namespace {
 constexpr std::uint64_t kSegment = 256 * kMiB;  // looked through by one thread; a multiple of kHoleBlock
 constexpr std::size_t kGlance = 4 * kKiB;  // of a block that is not all zeros, this much usually shows it
 
+// Whether a link is one of a Hugging Face snapshot: REPOSITORY/snapshots/REVISION/... -> REPOSITORY/blobs/...
+bool is_blob_of_snapshot(const std::string& link_dir, const std::string& target) {
+  const std::string blobs = parent_of(target);
+  return name_of(blobs) == "blobs" && is_inside(link_dir, join(parent_of(blobs), "snapshots"));
+}
+
 class Walker {
  public:
-  explicit Walker(const Context& context) : context_(context) {}
+  Walker(const ScanOptions& options, const Context& context) : options_(options), context_(context) {
+    for (const std::string& source : options.sources)
+      if (exists(context.os, source)) roots_.push_back(real_path(source));
+  }
 
-  void add(const std::string& path, const std::string& member_path) {
+  void add_source(const std::string& path, const std::string& member_path) { add(path, member_path, true); }
+
+  Tree take() {
+    std::vector<std::string> tops;
+    for (const Member& member : tree_.members)
+      if (tops.empty() || !is_inside(member.path, tops.back())) tops.push_back(member.path);
+    refuse_links(links_out(tree_.members, tops));
+    return std::move(tree_);
+  }
+
+ private:
+  void add(const std::string& path, const std::string& member_path, bool is_source) {
     context_.check_stop();
     require_utf8(path, member_path);
-    struct stat st {};
-    if (context_.os.lstat(path.c_str(), &st) != 0)
-      throw Error(path, fmt::format("cannot stat: {}", strerror(errno)));
+    struct stat st = look(path, false);
+    if (S_ISLNK(st.st_mode) && (is_source || options_.dereference || is_snapshot_link(path)))
+      st = look(path, true);
     Member member;
     member.path = member_path;
     member.mode = st.st_mode & 07777;
@@ -54,14 +78,44 @@ class Walker {
     }
     tree_.members.push_back(member);
     tree_.origins.push_back(origin_of(path, st));
-    if (member.type == MemberType::directory)
-      for (const std::string& name : list_dir(context_.os, path))
-        add(join(path, name), join(member_path, name));
+    if (member.type != MemberType::directory) return;
+    const std::pair<dev_t, ino_t> self{st.st_dev, st.st_ino};
+    if (!around_.insert(self).second)
+      throw Error(path, "leads back to a directory that it lies in; its content has no end");
+    for (const std::string& name : list_dir(context_.os, path))
+      add(join(path, name), join(member_path, name), false);
+    around_.erase(self);
   }
 
-  Tree take() { return std::move(tree_); }
+  struct stat look(const std::string& path, bool follow) {
+    struct stat st {};
+    if ((follow ? context_.os.stat(path.c_str(), &st) : context_.os.lstat(path.c_str(), &st)) == 0) return st;
+    throw Error(path,
+                fmt::format("{}: {}", follow ? "is a link whose target cannot be packed" : "cannot stat",
+                            strerror(errno)));
+  }
 
- private:
+  // Links to what is packed besides stay links, also in a snapshot.
+  bool is_snapshot_link(const std::string& path) {
+    if (!exists(context_.os, path)) return false;
+    const std::string target = real_path(path), dir = real_path(parent_of(path));
+    return std::none_of(roots_.begin(), roots_.end(),
+                        [&](const std::string& root) { return is_inside(target, root); }) &&
+           is_blob_of_snapshot(dir, target);
+  }
+
+  static void refuse_links(const std::vector<std::string>& links) {
+    constexpr std::size_t kShown = 10;
+    if (links.empty()) return;
+    const std::size_t shown = std::min(links.size(), kShown);
+    throw Error(
+        fmt::format("symbolic links that lead, or may come to lead, to what is not packed, so that they "
+                    "could not be unpacked: "
+                    "{}{}; --dereference packs what links lead to",
+                    fmt::join(links.begin(), links.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                    shown == links.size() ? "" : fmt::format(" and {} others", links.size() - shown)));
+  }
+
   static void require_utf8(const std::string& path, const std::string& text) {
     try {
       compact(Json(text));
@@ -78,9 +132,12 @@ class Walker {
     return text;
   }
 
+  const ScanOptions& options_;
   const Context& context_;
   Tree tree_;
+  std::vector<std::string> roots_;  // of the sources, without links
   std::map<std::pair<dev_t, ino_t>, std::string> by_inode_;
+  std::set<std::pair<dev_t, ino_t>> around_;  // directories that are being walked through
 };
 
 bool all_zeros(ConstBytes bytes) {
@@ -163,29 +220,30 @@ std::string member_name(const std::string& source) {
 
 Origin origin_of(std::string path, const struct stat& st) {
   const auto ns = [](const struct timespec& t) { return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec; };
-  return {std::move(path), static_cast<std::uint64_t>(st.st_size), st.st_ino, ns(st.st_mtim), ns(st.st_ctim)};
+  return {std::move(path), static_cast<std::uint64_t>(st.st_size), st.st_dev, st.st_ino, ns(st.st_mtim),
+          ns(st.st_ctim)};
 }
 
 void check_unchanged(const File& file, const Origin& origin) {
   const Origin now = origin_of(origin.path, file.status());
-  if (now.size != origin.size || now.inode != origin.inode || now.mtime_ns != origin.mtime_ns ||
-      now.ctime_ns != origin.ctime_ns)
+  if (now.size != origin.size || now.inode != origin.inode || now.mtime_ns != origin.mtime_ns)
     throw Error(origin.path,
                 "was changed while it was being packed; run the same command again when it is at rest");
 }
 
-Tree scan(const std::vector<std::string>& sources, const std::string& as, const Context& context) {
-  std::map<std::string, std::string> by_name;
-  for (const std::string& source : sources) {
-    const auto [other, is_new] = by_name.try_emplace(as.empty() ? member_name(source) : as, source);
+Tree scan(const ScanOptions& options, const Context& context) {
+  std::map<std::string, std::string, bool (*)(std::string_view, std::string_view)> by_name(path_less);
+  for (const std::string& source : options.sources) {
+    const auto [other, is_new] =
+        by_name.try_emplace(options.as.empty() ? member_name(source) : options.as, source);
     if (!is_new)
       throw Error(
           ErrorCode::usage, source,
           fmt::format("would have the same name '{}' in the archive as {}", other->first, other->second));
   }
   context.progress.begin("looking for holes", 0);
-  Walker walker(context);
-  for (const auto& [name, source] : by_name) walker.add(source, name);
+  Walker walker(options, context);
+  for (const auto& [name, source] : by_name) walker.add_source(source, name);
   Tree tree = walker.take();
   find_holes(tree, context);
   context.progress.end();

@@ -42,7 +42,7 @@ class FrameUnpacker {
       : m_(*set.manifest), set_(set), input_(input), options_(options), context_(context), feed_(feed) {}
 
   UnpackResult run() {
-    check_safe(m_.layout.members());
+    check_safe(m_.layout.members(), {});
     choose_members();
     choose_threads();
     if (options_.dry_run) {

@@ -1,5 +1,5 @@
-// Unpacking without a manifest: one stream, one tar. Nothing tells beforehand whether it is whole, so files
-// get their names when all of it was read.
+// Unpacking without a manifest: one stream, one tar or several, one after the other. Nothing tells beforehand
+// whether it is whole, so files get their names when all of it was read.
 #include <archive.h>
 #include <archive_entry.h>
 #include <fmt/format.h>
@@ -31,6 +31,8 @@ class TarStream {
       : content_(content), name_(std::move(name)), context_(context) {
     if (!in_) throw std::bad_alloc();
     require(archive_read_support_format_tar(in_.get()));
+    // What follows a tar's end is another tar, or zeros; anything else is an error.
+    require(archive_read_set_format_option(in_.get(), "tar", "read_concatenated_archives", "1"));
     require(archive_read_open(in_.get(), this, nullptr, &read, nullptr));
   }
 
@@ -56,7 +58,9 @@ class TarStream {
     auto& tar = *static_cast<TarStream*>(self);
     try {
       tar.context_.check_stop();
-      const ConstBytes content = tar.content_.next();
+      ConstBytes content = tar.content_.next();
+      if (content.empty()) content = tar.rest_of_padding();
+      tar.read_ += content.size();
       tar.context_.progress.advance(content.size());
       *bytes = content.data();
       return static_cast<la_ssize_t>(content.size());
@@ -64,6 +68,13 @@ class TarStream {
       tar.failure_ = std::current_exception();
       return ARCHIVE_FATAL;
     }
+  }
+
+  // libarchive wants whole blocks, also of the zeros that some programs put behind an archive.
+  ConstBytes rest_of_padding() const {
+    static constexpr std::uint8_t kZeros[kTarBlock] = {};
+    const std::uint64_t over = read_ % kTarBlock;
+    return ConstBytes(kZeros).first(over != 0 && content_.zeros_at_end() >= over ? kTarBlock - over : 0);
   }
 
   // Whether there is something; false at the end.
@@ -80,6 +91,7 @@ class TarStream {
   const std::string name_;
   const Context& context_;
   std::exception_ptr failure_;
+  std::uint64_t read_ = 0;  // bytes of the tar that libarchive was given
   std::unique_ptr<archive, int (*)(archive*)> in_{archive_read_new(), &archive_read_free};
 };
 
@@ -102,6 +114,7 @@ class StreamUnpacker {
       if (member.path.empty()) continue;  // the directory that was packed as "."
       check_safe_name(member);
       if (!filter_.wants(member.path)) continue;
+      count_memory(member);
       const std::size_t index = place_for(member.path);
       if (member.type == MemberType::file) stage(tar, index, member);
       members_[index] = std::move(member);
@@ -113,7 +126,7 @@ class StreamUnpacker {
   }
 
   UnpackResult install() {
-    check_safe(members_);
+    check_safe(members_, {});
     if (members_.empty() && !filter_.everything())
       throw Error("no member of the archive is wanted by --include and --exclude");
     UnpackResult result;
@@ -151,6 +164,16 @@ class StreamUnpacker {
     return at->second;
   }
 
+  // Names, links and maps of holes are kept until the end, however many an archive has.
+  void count_memory(const Member& member) {
+    constexpr std::uint64_t kEach = 256;  // the member and its place in the index
+    kept_ += kEach + sizeof(Member) + 2 * member.path.size() + member.target.size() +
+             member.extents.size() * sizeof(Extent);
+    if (kept_ > context_.memory / 2)
+      throw Error(source_, fmt::format("has more members than --memory {} has room for; give more",
+                                       exact_size(context_.memory)));
+  }
+
   void stage(TarStream& tar, std::size_t index, const Member& member) {
     const std::uint64_t data = member.data_size(), free = free_space(context_.os, options_.out);
     if (data > free)
@@ -174,6 +197,7 @@ class StreamUnpacker {
   const Context& context_;
   std::vector<Member> members_;                // wanted, in the order of their first appearance
   std::map<std::string, std::size_t> places_;  // by path, in members_
+  std::uint64_t kept_ = 0;                     // bytes of memory, about
 };
 
 }  // namespace

@@ -51,6 +51,19 @@ std::size_t ZstdStream::fill(std::size_t bytes) {
   return input_.size() - begin_;
 }
 
+void ZstdStream::require_only_zeros() {
+  while (fill(1) != 0) {
+    context_.check_stop();
+    const auto begin = input_.begin() + static_cast<std::ptrdiff_t>(begin_);
+    const auto other = std::find_if(begin, input_.end(), [](std::uint8_t byte) { return byte != 0; });
+    begin_ += static_cast<std::size_t>(other - begin);
+    if (other != input_.end())
+      throw source_.error(position(), ErrorCode::failed, "no zstd frame begins here, and it is not padding");
+    input_.clear();
+    begin_ = 0;
+  }
+}
+
 // What comes next: a frame that can be decompressed whole, one that cannot, or nothing more.
 ZstdStream::Head ZstdStream::look_at_frame(Frame& frame) {
   constexpr std::size_t kSkippableHead = 8;
@@ -59,6 +72,10 @@ ZstdStream::Head ZstdStream::look_at_frame(Frame& frame) {
     if (there == 0) return Head::end;
     ZSTD_frameHeader header;
     const std::size_t result = ZSTD_getFrameHeader(&header, input_.data() + begin_, there);
+    if (input_[begin_] == 0) {  // padding; looked through when nothing else is in the buffer any more
+      if (batch_size_ == 0) require_only_zeros();
+      return Head::end;
+    }
     if (ZSTD_isError(result)) throw source_.error(position(), ErrorCode::failed, "no zstd frame begins here");
     if (result != 0)
       throw source_.error(position(), ErrorCode::failed,

@@ -19,7 +19,8 @@ class ZstdStream {
   ~ZstdStream();
 
   // The next bytes of the content; empty at the end. Valid until the next call.
-  // Errors: what is not zstd, damage, an end inside a frame; with the place where the frame begins.
+  // Errors: what is not zstd (zeros at the end are padding), damage, an end inside a frame; with the place
+  // where the frame begins.
   ConstBytes next();
   // How many zeros the content given out so far ends with.
   std::uint64_t zeros_at_end() const { return zeros_; }
@@ -35,6 +36,7 @@ class ZstdStream {
   enum class Head { end, whole, pieces };
 
   std::size_t fill(std::size_t bytes);
+  void require_only_zeros();
   Head look_at_frame(Frame& frame);
   bool collect_batch();
   ConstBytes decompress_piece();

@@ -44,6 +44,38 @@ cp -a out before
 expect 0 pack --out out
 diff -r before out || fail "a second run changed something"
 
+# links: a source that is one, a snapshot of Hugging Face, links that lead out
+repository=hub/models--a--b
+mkdir -p $repository/blobs $repository/snapshots/abc/sub links
+printf one >$repository/blobs/11 && printf two >$repository/blobs/22
+ln -s ../../blobs/11 $repository/snapshots/abc/config.json
+ln -s ../../../blobs/22 $repository/snapshots/abc/sub/model.safetensors
+ln -s "$PWD/$repository/snapshots/abc" current
+for source in $repository/snapshots/abc current; do
+  rm -rf snapshot
+  expect 0 pack-chunks pack $source --as model --name set --out snapshot && expect 0 pack-chunks unpack snapshot -C snapshot
+  [ "$(find snapshot/model -type f | wc -l)" = 2 ] || fail "$source: $(find snapshot/model)"
+  same $repository/blobs/22 snapshot/model/sub/model.safetensors
+done
+rm -rf snapshot
+expect 0 pack-chunks pack hub --name set --out snapshot && expect 0 pack-chunks unpack snapshot -C snapshot
+[ -L snapshot/$repository/snapshots/abc/config.json ] || fail "a link to what is packed besides did not stay one"
+printf x >links/f && ln -s f links/inside && ln -s absent links/dangling
+expect 0 pack-chunks pack links --name set --out l1
+for target in ../src/tree/noise /etc/hostname ../none f/../../x; do
+  ln -sfn $target links/out
+  expect 1 pack-chunks pack links --name set --out l2
+  says 'links/out -> .*--dereference'
+  absent l2
+done
+ln -sfn ../src/tree/noise links/out && rm links/dangling
+expect 0 pack-chunks pack links --name set --out l2 --dereference && expect 0 pack-chunks unpack l2 -C l2
+[ -f l2/links/inside ] && [ ! -L l2/links/inside ] || fail "--dereference kept a link"
+same src/tree/noise l2/links/out
+ln -sfn . links/loop
+expect 1 pack-chunks pack links --name set --out l3 --dereference
+says 'links/loop.*leads back'
+
 # --as; the manifest's earlier name
 expect 0 pack-chunks pack src/tree --as moet_store --name set --out as && expect 0 pack-chunks unpack as -C as
 fingerprint as/moet_store >found

@@ -36,6 +36,40 @@ expect 0 pack-chunks unpack plain.tar.zst.part.* -C f && unpacked f
 mkdir plain && mv plain.tar.zst.part.* plain
 expect 0 pack-chunks unpack plain -C f && unpacked f
 
+# several archives one after the other, padded with zeros; anything else behind them is an error
+mkdir several several/a several/b && printf a >several/a/f && printf b >several/b/f
+tar -C several -c a | zstd -q >several/x.tar.zst.part.000
+tar -C several -c b | zstd -q >several/x.tar.zst.part.001
+head -c 2000 /dev/zero >>several/x.tar.zst.part.001
+expect 0 pack-chunks unpack several -C several/out
+same several/a/f several/out/a/f && same several/b/f several/out/b/f
+{ tar -C several -c a; head -c 102400 /dev/zero; tar -C several -c b; head -c 3000 /dev/zero; } | zstd -q >several/y.tar.zst
+expect 0 pack-chunks unpack several/y.tar.zst -C several/out2
+same several/b/f several/out2/b/f
+for junk in 'printf junk' 'head -c 4096 src/tree/noise'; do
+  { tar -C several -c a; $junk; } | zstd -q >several/z.tar.zst
+  expect 1 pack-chunks unpack several/z.tar.zst -C several/out3
+  { tar -C several -c a | zstd -q; $junk; } >several/z.tar.zst
+  expect 1 pack-chunks unpack several/z.tar.zst -C several/out3
+  [ -z "$(find several/out3 -mindepth 1)" ] || fail "left $(find several/out3)"
+done
+
+# suffixes in hexadecimal, in two digits, in letters
+for how in -x -d ''; do
+  rm -rf cut && mkdir cut
+  tar -C src -c tree | zstd -q | split $how -b 150000 - cut/x.tar.zst.part.
+  [ "$(ls cut | wc -l)" -gt 20 ] || fail "too few parts"
+  rm -rf f1 f2
+  expect 0 pack-chunks unpack cut -C f1 && expect 0 pack-chunks unpack $(ls -r cut/*) -C f2
+  same src/tree/noise f1/tree/noise && same src/tree/noise f2/tree/noise
+  rm "cut/$(ls cut | sed -n 12p)"
+  expect 1 pack-chunks unpack cut -C f3
+  says 'a part between them is missing'
+done
+mkdir two && cat parts/set.tar.zst.part.* | split -d -b 1000000 - two/x.tar.zst.part
+expect 0 pack-chunks unpack two -C f4
+same src/tree/noise f4/tree/noise
+
 # some members, and only the frames they need
 expect 0 pack-chunks unpack parts -C some --include numbers --include 'tree/sub*' --exclude '*/same'
 [ "$(cd some && find . -type f | sort | tr '\n' ' ')" = "./tree/numbers $(printf './tree/sub/n\303\244me') " ] || fail "wrong members: $(find some)"
@@ -121,6 +155,8 @@ archive("bad-hardlink-link.tar", ("l", L, "f"), ("f", F, ""), ("h", H, "l"))
 archive("bad-device.tar", ("d", tarfile.CHRTYPE, ""))
 archive("bad-block.tar", ("d", tarfile.BLKTYPE, ""))
 archive("bad-fifo.tar", ("p", tarfile.FIFOTYPE, ""))
+archive("bad-link-later.tar", ("m", L, "later/../x"))
+archive("bad-link-loops.tar", *[("l%d" % i, L, "/".join(["l%d" % (i + 1), ".."] * 40)) for i in range(2000)])
 archive("good-links.tar", ("a/b/f", F, ""), ("a/l", L, "b/../b/f"), ("m", L, "a/l"), ("h", H, "a/b/f"), ("loop", L, "loop"))
 PY
 for archive in bad-*.tar; do
@@ -128,7 +164,7 @@ for archive in bad-*.tar; do
   expect 1 pack-chunks unpack "$archive.zst" -C out-of-here
   [ -z "$(find out-of-here -mindepth 1)" ] || fail "$archive left $(find out-of-here)"
 done
-[ "$(ls bad-*.tar | wc -l)" = 13 ] || fail "the archives were not made"
+[ "$(ls bad-*.tar | wc -l)" = 15 ] || fail "the archives were not made"
 absent /tmp/owned
 zstd -q good-links.tar
 expect 0 pack-chunks unpack good-links.tar.zst -C k

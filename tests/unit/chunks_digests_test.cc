@@ -26,7 +26,7 @@ struct Stream {
 };
 
 Stream stream_of(const std::string& root) {
-  const Tree tree = scan({root}, "", Context{});
+  const Tree tree = scan({.sources = {root}}, Context{});
   Stream stream{Layout::arrange(tree.members), "", {}};
   stream.bytes.resize(stream.layout.size());
   read_stream(stream.layout, tree.origins, Context{}, 0,

@@ -49,7 +49,7 @@ class StopAfter : public Progress {
 TEST_CASE("names, sizes and holes are found, and nothing depends on what is allocated") {
   const Scratch scratch;
   make_tree(scratch / "tree");
-  const Tree tree = scan({scratch / "tree"}, "", Context{});
+  const Tree tree = scan({.sources = {scratch / "tree"}}, Context{});
   REQUIRE(tree.members.size() == 12);
   const auto find = [&](const std::string& path) -> const Member& {
     for (const Member& member : tree.members)
@@ -70,7 +70,7 @@ TEST_CASE("names, sizes and holes are found, and nothing depends on what is allo
 
   put_file(scratch / "tree/sparse.bin",
            file_contents(scratch / "tree/sparse.bin"));  // the same, all of it allocated
-  const Tree allocated = scan({scratch / "tree"}, "", Context{});
+  const Tree allocated = scan({.sources = {scratch / "tree"}}, Context{});
   for (std::size_t m = 0; m < tree.members.size(); ++m)
     CHECK(tree.members[m].extents == allocated.members[m].extents);
 }
