@@ -8,6 +8,7 @@
 #include "common/flag_values.h"
 #include "common/output.h"
 #include "fidelity/report.h"
+#include "page/page.h"
 #include "repack_experts/commands.h"
 
 namespace planesmith {

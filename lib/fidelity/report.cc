@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "fidelity/report_parts.h"
+#include "page/page.h"
 
 namespace planesmith {
 namespace {
@@ -95,33 +95,9 @@ Json worst_json(const Fidelity& fidelity) {
   return list;
 }
 
-// JSON that may stand inside a script element, whatever text is in it.
-std::string script_safe(const Json& json) {
-  std::string text = compact(json), out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "\\u003c";
-    else
-      out += c;
-  }
-  return out;
-}
-
-void replace(std::string& text, std::string_view mark, std::string_view by) {
-  text.replace(text.find(mark), mark.size(), by);
-}
-
 }  // namespace
 
-void require_plotting_library() {
-  if (kChartLibrary.empty())
-    throw Error(
-        "this program was built without the plotting library that --report needs; install the package "
-        "libjs-chart.js and build it again");
-}
-
 std::string report_html(const Fidelity& fidelity, const std::string& title) {
-  require_plotting_library();
   const FidelitySummary sum = summary(fidelity);
   const Verdict result = verdict(sum);
   Json json = {
@@ -137,10 +113,7 @@ std::string report_html(const Fidelity& fidelity, const std::string& title) {
   for (const Verdict::Check& check : result.checks)
     json["checks"].push_back({{"text", check.text}, {"holds", check.holds}});
   add_layers(fidelity, json);
-  std::string page(kReportPage);
-  replace(page, "@@chart.js@@", kChartLibrary);  // first: the data, which may hold any text, stand before it
-  replace(page, "@@data@@", script_safe(json));
-  return page;
+  return fill_page(kFidelityPage, json);
 }
 
 }  // namespace planesmith

@@ -8,10 +8,7 @@
 
 namespace planesmith {
 
-// Error: the plotting library was not there when the program was built; says what to install. To be asked
-// before the work is begun.
-void require_plotting_library();
-
+// Error: the program was built without the plotting library (page/page.h).
 std::string report_html(const Fidelity& fidelity, const std::string& title);
 
 }  // namespace planesmith

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/os.h"
 #include "fidelity/report.h"
-#include "fidelity/report_parts.h"
+#include "page/page.h"
 #include "scratch.h"
 
 using namespace planesmith;

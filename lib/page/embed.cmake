@@ -1,0 +1,15 @@
+# Writes OUT, a C++ source that holds files as bytes. PARTS: NAME=PATH..., an empty path for no bytes.
+set(text "#include \"page/page.h\"\n#include \"page/parts.h\"\nnamespace planesmith {\n")
+foreach(part IN LISTS PARTS)
+  string(REGEX MATCH "^([A-Za-z]+)=(.*)$" found "${part}")
+  set(name ${CMAKE_MATCH_1})
+  set(path "${CMAKE_MATCH_2}")
+  set(bytes "")
+  if(path)
+    file(READ "${path}" hex HEX)
+    string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
+  endif()
+  string(APPEND text "static const unsigned char bytes_of_${name}[] = {${bytes}0};\n"
+         "const std::string_view ${name}(reinterpret_cast<const char*>(bytes_of_${name}), sizeof bytes_of_${name} - 1);\n")
+endforeach()
+file(WRITE "${OUT}" "${text}}  // namespace planesmith\n")
