@@ -20,6 +20,7 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
   request.ckpt_id = flags.identity.pin;
   request.trust = trust_of(flags);
   request.dry_run = flags.dry_run;
+  request.drafts = flags.drafts;
   if (flags.layers) request.layers = parse_number_list(*flags.layers, "--layers");
   const FromCacheReport report = packs_from_planescache(context, request, choose_kernels(flags.isa));
   if (flags.json) {
@@ -80,7 +81,7 @@ int main(int argc, char** argv) {
   CLI::Option* const checkpoint =
       app.add_option("CHECKPOINT", flags.checkpoint, "Directory with config.json and safetensors shards");
   app.add_option("-o,--out", flags.out, "Directory of the packs")->required();
-  app.add_option("--tiers", tiers, "Packs to write: base, delta, fp4, fp4q")->capture_default_str();
+  app.add_option("--tiers", tiers, "Packs to write, of " + format::tier_names())->capture_default_str();
   CLI::Option* const from = app.add_option("--from-planescache", cache.cache_root,
                                            "Assemble the packs from this planes cache instead")
                                 ->excludes(checkpoint);

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   CLI::Option* const with_packs =
       app.add_option("--store", store, "Also write packs into this directory, in the same pass");
-  app.add_option("--tiers", tiers, "Packs to write: base, delta, fp4, fp4q")
+  app.add_option("--tiers", tiers, "Packs to write, of " + format::tier_names())
       ->needs(with_packs)
       ->capture_default_str();
   add_build_flags(app, flags);

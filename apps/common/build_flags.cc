@@ -43,6 +43,10 @@ void add_build_flags(CLI::App& app, BuildFlags& flags) {
       ->check(CLI::IsMember({"auto", "sign", "alt"}))
       ->capture_default_str();
   app.add_option("--layers", flags.layers, "Only these layer indices, like 0-2,7 (default: all)");
+  app.add_option("--drafts", flags.drafts,
+                 "DSpark drafter blocks (mtp.0, mtp.1, ...) to take too, as layers behind the model's own")
+      ->check(CLI::Range(std::uint64_t{0}, format::kMostDrafts))
+      ->capture_default_str();
   app.add_flag("-f,--force", flags.force, "Rebuild layers that are there already");
   app.add_flag("--recheck", flags.recheck,
                "Read finished layers and rebuild those whose content is not what was recorded");
@@ -71,10 +75,11 @@ int run_build(Context& context, const BuildFlags& flags, PlanRequest request, Bu
   request.rank = parse_rank(flags.rank);
   request.zero_mode = format::parse_zero_mode(flags.zero_mode);
   if (flags.layers) request.layers = parse_number_list(*flags.layers, "--layers");
+  request.drafts = flags.drafts;
   target.trust = trust_of(flags);
 
   const Checkpoint checkpoint = Checkpoint::open(context, flags.checkpoint);
-  const Model model = find_experts(checkpoint);
+  const Model model = find_experts(checkpoint, request.drafts);
   say_profile(context, model.geometry);
   if (flags.identity.by_content())
     StreamBuffers{context};  // a cap that is too small for hashing is refused now

@@ -14,7 +14,7 @@ namespace planesmith {
 
 struct BuildFlags {
   std::string checkpoint, out;
-  std::uint64_t world = 1;
+  std::uint64_t world = 1, drafts = 0;
   std::string rank = "all", zero_mode = "auto";
   std::string backend = "auto", isa = "auto";
   std::optional<std::string> layers, gpus;  // none: all
@@ -22,7 +22,7 @@ struct BuildFlags {
   bool force = false, recheck = false, dry_run = false, json = false;
 };
 
-// --world, --rank, --zero-mode, --layers, -f, -n, --recheck, --json, --backend, --gpus, --isa.
+// --world, --rank, --zero-mode, --layers, --drafts, -f, -n, --recheck, --json, --backend, --gpus, --isa.
 void add_build_flags(CLI::App& app, BuildFlags& flags);
 
 Trust trust_of(const BuildFlags& flags);

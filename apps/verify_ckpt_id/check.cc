@@ -1,4 +1,6 @@
 // verify-ckpt-id check: would the engine boot from this?
+#include <fmt/format.h>
+
 #include <random>
 
 #include "checkpoint/identity.h"
@@ -17,7 +19,7 @@ struct CheckOptions {
   GeometryFlags geometry;
   IdentityOptions identity;
   std::optional<std::string> zero_mode, fp4, tiers;
-  std::optional<std::uint64_t> world, sample, seed;
+  std::optional<std::uint64_t> world, drafts, sample, seed;
   bool all = false, json = false, print_env = false;
 };
 
@@ -42,7 +44,11 @@ void declare(CLI::App& app, CheckOptions& options) {
   app.add_option("--fp4", options.fp4,
                  "FP4 planes asked for: none, nibble or quintal (default: those found there)");
   app.add_option("--tiers", options.tiers,
-                 "Packs asked for, of base,delta,fp4,fp4q (default: those found there)");
+                 fmt::format("Packs asked for, of {} (default: those found there)", format::tier_names()));
+  app.add_option(
+         "--drafts", options.drafts,
+         "DSpark drafter blocks served, as layers behind the model's own (default: those found there)")
+      ->check(CLI::Range(std::uint64_t{0}, format::kMostDrafts));
   add_geometry_flags(app, options.geometry);
   CLI::Option* sample =
       app.add_option("--sample", options.sample,
@@ -64,6 +70,7 @@ BootRequest request_of(Context& context, const CheckOptions& options) {
     request.ckpt_id = resolve_identity(context, options.identity, options.checkpoint).id;
   request.world = options.world;
   request.rank = parse_rank(options.rank);
+  request.drafts = options.drafts;
   if (options.zero_mode) request.zero_mode = format::parse_zero_mode(*options.zero_mode);
   if (options.fp4) request.fp4 = format::parse_fp4_tier(*options.fp4);
   if (options.tiers) request.tiers = parse_tiers(*options.tiers);
@@ -98,7 +105,12 @@ int run(Context& context, const CheckOptions& options) {
     verdict = probe(context.os, store, boot, model ? model : told_model(context.os, options.geometry));
   } else {
     const Checkpoint checkpoint = Checkpoint::open(context, options.checkpoint);
-    const Model model = find_experts(checkpoint);
+    Model model = find_experts(checkpoint, options.drafts.value_or(0));
+    if (!options.drafts)
+      if (const std::uint64_t drafts =
+              drafts_there(store, boot, model_of_checkpoint(model, options.checkpoint));
+          drafts != 0)
+        model = find_experts(checkpoint, drafts);
     verdict = probe(context.os, store, boot, model_of_checkpoint(model, options.checkpoint));
     if (options.sample || options.all)
       sample = compare_with_checkpoint(context, store, verdict, checkpoint, model, sample_of(options));

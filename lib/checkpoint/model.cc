@@ -93,9 +93,11 @@ std::optional<Family> family_of(const Slots& slots) {
 
 class Finder {
  public:
-  explicit Finder(const Checkpoint& checkpoint)
+  Finder(const Checkpoint& checkpoint, std::uint64_t drafts)
       : checkpoint_(checkpoint), config_path_(join(checkpoint.directory(), kConfigName)) {
     model_.geometry = config_geometry(checkpoint.config(), config_path_);
+    model_.geometry.drafts = drafts;
+    spelling_ = ExpertSpelling(model_.geometry.layers);
   }
 
   Model run() && {
@@ -119,22 +121,37 @@ class Finder {
     left.bytes += tensor.size;
   }
 
+  void check_number(const TensorName& name, const Tensor& tensor) const {
+    if (name.expert >= model_.geometry.experts)
+      throw refuse(tensor, fmt::format("is of expert {}, but config.json has {} experts, counted from 0",
+                                       name.expert, model_.geometry.experts));
+  }
+
   // Sets apart the tensors of routed experts from those that are left alone.
   void sort_out() {
     const Tensor *fused = nullptr, *strange = nullptr;
     std::uint64_t fused_count = 0;
+    std::set<std::uint64_t> blocks;  // of drafters
     for (const Tensor& tensor : checkpoint_.tensors()) {
       const TensorName name = parse_tensor_name(tensor.name, model_.geometry.layers, tensor.shape.size());
       switch (name.kind) {
         case TensorName::Kind::expert:
-          if (name.expert >= model_.geometry.experts)
-            throw refuse(tensor,
-                         fmt::format("is of expert {}, but config.json has {} experts, counted from 0",
-                                     name.expert, model_.geometry.experts));
+          check_number(name, tensor);
           sparse_.insert(name.layer);
           spelling_.learn(tensor.name, name.role);
           if (name.role == Role::input_scale) leave("input scales of experts", tensor);
           found_.push_back({name.layer, name.expert, name.projection, name.role, &tensor});
+          break;
+        case TensorName::Kind::draft_expert:
+          blocks.insert(name.layer);
+          if (name.layer >= model_.geometry.drafts) {
+            leave(name.left_as, tensor);
+            break;
+          }
+          check_number(name, tensor);
+          if (name.role == Role::input_scale) leave("input scales of experts", tensor);
+          found_.push_back(
+              {model_.geometry.layers + name.layer, name.expert, name.projection, name.role, &tensor});
           break;
         case TensorName::Kind::fused_experts:
           if (fused == nullptr) fused = &tensor;
@@ -162,6 +179,14 @@ class Finder {
       throw Error(checkpoint_.directory(),
                   fmt::format("no routed experts among {} tensors; is this a mixture-of-experts checkpoint?",
                               checkpoint_.tensors().size()));
+    while (blocks.contains(model_.draft_blocks)) ++model_.draft_blocks;
+    if (model_.draft_blocks < model_.geometry.drafts)
+      throw Error(
+          ErrorCode::usage, checkpoint_.directory(),
+          fmt::format("{} drafter blocks are asked for, {} are there (mtp.0, mtp.1, ... with routed experts)",
+                      model_.geometry.drafts, model_.draft_blocks));
+    for (std::uint64_t draft = 0; draft < model_.geometry.drafts; ++draft)
+      sparse_.insert(model_.geometry.layers + draft);
     if (const auto first = first_sparse_layer(checkpoint_.config()))
       for (std::uint64_t layer = *first; layer < model_.geometry.layers; ++layer) sparse_.insert(layer);
     std::sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) {
@@ -356,8 +381,8 @@ std::optional<std::uint64_t> first_sparse_layer(const Json& config) {
   return first.get<std::uint64_t>();
 }
 
-Model find_experts(const Checkpoint& checkpoint) {
-  return Finder(checkpoint).run();
+Model find_experts(const Checkpoint& checkpoint, std::uint64_t drafts) {
+  return Finder(checkpoint, drafts).run();
 }
 
 float read_scalar(const File& shard, const Tensor& tensor) {

@@ -41,6 +41,8 @@ struct Model {
   std::uint32_t block_rows = 1, block_cols = 32;  // of the block scale; FP8 from weight_block_size
   bool scale_is_e8m0 = true;                      // FP8: else f32
   std::vector<SparseLayer> layers;                // sorted by index
+  // DSpark blocks mtp.0, mtp.1, ... that have routed experts; geometry.drafts of them are among the layers.
+  std::uint64_t draft_blocks = 0;
   // Tensors left alone, counted by kind: "MTP", "shared experts", "router", "attention", "norms",
   // "embeddings", ...
   struct Left {
@@ -57,11 +59,12 @@ format::Geometry config_geometry(const Json& config, const std::string& path);
 // Where config.json says that all layers from some first one on are sparse (first_k_dense_replace): that one.
 std::optional<std::uint64_t> first_sparse_layer(const Json& config);
 
-// A layer is sparse where it has a routed expert, a router, or where first_k_dense_replace says so; each must
-// hold all experts. Errors: no routed experts; fused 3-D experts (not supported yet, named); an expert,
+// drafts: how many DSpark blocks (mtp.0 .. mtp.{drafts-1}) count as layers L, L + 1, ... (ENGINE.md section
+// 2). A layer is sparse where it has a routed expert, a router, or where first_k_dense_replace says so; each
+// must hold all experts. Errors: no routed experts; fused 3-D experts (not supported yet, named); an expert,
 // projection or scale missing (the first few named, all counted) or extra; two families; dtypes or shapes
-// that do not agree with the family, the config or each other.
-Model find_experts(const Checkpoint& checkpoint);
+// that do not agree with the family, the config or each other; fewer such blocks than drafts (usage).
+Model find_experts(const Checkpoint& checkpoint, std::uint64_t drafts = 0);
 
 // The value of a tensor of one F32, such as weight_scale_2, from its shard. NaN and infinities are Errors.
 float read_scalar(const File& shard, const Tensor& tensor);

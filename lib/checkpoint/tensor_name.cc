@@ -107,6 +107,10 @@ TensorName parse_tensor_name(std::string_view name, std::uint64_t layers, std::s
   TensorName out;
   if (has(parts, {"mtp"})) {
     out.left_as = "MTP";
+    if (parts[0] == "mtp" && parts.size() > 3 && parts[3] == "experts" && parse_number(parts[1], out.layer))
+      for (const Stem& stem : {kShort, kLong})
+        if (parts[2] == stem.block && parse_expert(parts, 3, stem, out))
+          out.kind = TensorName::Kind::draft_expert;
     return out;
   }
   const std::size_t number = layer_at(parts);
@@ -154,8 +158,9 @@ std::string ExpertSpelling::name(std::uint64_t layer, std::uint64_t expert, Proj
     if (known.role == role && suffix.empty()) suffix = known.text;
   if (role == Role::block_scale)
     suffix = !block_scale_.empty() ? block_scale_ : kSuffixes[short_ ? 1 : 2].text;
-  return fmt::format("{}{}.{}.experts.{}.{}.{}", prefix_, layer, stem.block, expert,
-                     stem.projections[static_cast<std::size_t>(projection)], suffix);
+  const bool draft = layer >= layers_;
+  return fmt::format("{}{}.{}.experts.{}.{}.{}", draft ? "mtp." : prefix_, draft ? layer - layers_ : layer,
+                     stem.block, expert, stem.projections[static_cast<std::size_t>(projection)], suffix);
 }
 
 }  // namespace planesmith

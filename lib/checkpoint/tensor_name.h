@@ -16,6 +16,7 @@ inline constexpr int kRoles = 5;
 struct TensorName {
   enum class Kind {
     expert,          // a routed expert of a main layer; all members below hold
+    draft_expert,    // the same of a drafter block, mtp.{layer}; left_as too
     fused_experts,   // ...experts.gate_up_proj and the like: all experts in one tensor
     strange_expert,  // below "experts", but not a name of FORMAT.md section 2
     other,           // left alone; left_as says why
@@ -34,11 +35,14 @@ TensorName parse_tensor_name(std::string_view name, std::uint64_t layers, std::s
 // How one checkpoint spells the names of its experts, learnt from any of them.
 class ExpertSpelling {
  public:
+  // L: layers from there on are spelt as drafter blocks.
+  explicit ExpertSpelling(std::uint64_t layers = 0) : layers_(layers) {}
   // weight_or_scale: the name of a tensor of kind `expert`.
   void learn(std::string_view name, Role role);
   std::string name(std::uint64_t layer, std::uint64_t expert, Projection projection, Role role) const;
 
  private:
+  std::uint64_t layers_;
   std::string prefix_;  // up to and including "layers."
   bool short_ = true;   // ffn, w1, w3, w2; else mlp, gate_proj, up_proj, down_proj
   std::string_view block_scale_;

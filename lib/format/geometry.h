@@ -13,14 +13,18 @@ inline constexpr ZeroMode kZeroModes[] = {ZeroMode::automatic, ZeroMode::sign, Z
 std::string_view name(ZeroMode mode);             // "auto", "sign", "alt"
 ZeroMode parse_zero_mode(std::string_view text);  // anything else is a usage Error
 
-// The routed experts of a model. L counts dense layers too.
+// The routed experts of a model. L counts dense layers too. Drafter blocks that are taken are layers L,
+// L + 1, ...
 struct Geometry {
   std::uint64_t layers = 0;        // L
   std::uint64_t experts = 0;       // E
   std::uint64_t hidden = 0;        // H
   std::uint64_t intermediate = 0;  // I
+  std::uint64_t drafts = 0;        // DSpark blocks taken
   bool operator==(const Geometry&) const = default;
 };
+
+inline constexpr std::uint64_t kMostDrafts = 64;  // far more than any model has
 
 // One expert's two matrices on one rank: w13 [2i, H] and w2 [H, i], i = I / world.
 struct RankShape {

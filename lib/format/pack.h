@@ -10,13 +10,15 @@
 
 namespace planesmith::format {
 
-enum class Tier { base, delta, fp4, fp4q };
-inline constexpr Tier kTiers[] = {Tier::base, Tier::delta, Tier::fp4, Tier::fp4q};
-std::string_view name(Tier tier);        // the tag
-Tier parse_tier(std::string_view text);  // anything else is a usage Error
-std::string_view purpose(Tier tier);     // one line for people: which engine setting opens it
-
+// The kinds of pack; the table in pack.cc has a row for each.
+enum class Tier { base, delta, fp4, fp4q, deltaq };
+inline constexpr Tier kTiers[] = {Tier::base, Tier::delta, Tier::fp4, Tier::fp4q, Tier::deltaq};
+std::string_view name(Tier tier);               // on the command line and in manifests
+std::string_view tag(Tier tier);                // in file names, sidecars and keys; two tiers may share one
+std::string_view purpose(Tier tier);            // one line for people: which engine setting opens it
 std::vector<Section> slot_sections(Tier tier);  // in the order they stand in a slot
+std::string tier_names();                       // "base, delta, ...": for help and errors
+Tier parse_tier(std::string_view text);         // a name; anything else is a usage Error
 
 inline constexpr std::uint64_t kRowAlignment = 4096;
 
@@ -25,11 +27,11 @@ struct PackSpec {
   Tier tier = Tier::base;
   std::string ckpt_id;
   std::uint64_t experts = 0;   // E
-  std::uint64_t n_layers = 0;  // L + 1
+  std::uint64_t n_layers = 0;  // L + 1, plus the drafter blocks
   std::uint64_t slot_bytes = 0;
   std::uint64_t stride = 0;  // slot_bytes rounded up to 4096
   ZeroMode zero_mode = ZeroMode::automatic;
-  bool operator==(const PackSpec&) const = default;
+  bool operator==(const PackSpec& other) const;  // same key; tiers that share a tag are told by slot_bytes
 
   std::uint64_t file_bytes() const { return n_layers * experts * stride; }
   std::uint64_t row_offset(std::uint64_t layer_key, std::uint64_t expert) const {
@@ -39,6 +41,9 @@ struct PackSpec {
 
 PackSpec pack_spec(Tier tier, const Geometry& geometry, const RankShape& shape, std::string ckpt_id,
                    ZeroMode mode);
+// Of the tiers with this one's tag, the one whose slots have spec.slot_bytes at this shape; spec's own where
+// there is none.
+Tier settled_tier(const PackSpec& spec, const RankShape& shape);
 
 std::string pack_key(const PackSpec& spec);  // 20 hex digits
 // "<tag>.v2.<key>.rank<r>of<W>", to which ".pack", ".json" and ".lock" are appended.
@@ -49,6 +54,7 @@ struct Sidecar {
   PackSpec spec;
   std::vector<std::uint64_t> layer_keys;  // sorted, those whose rows are durable
 };
+// Where tiers share the tag, the tier is the likely one of slot_bytes; settled_tier() is sure.
 // Errors: not JSON, not exactly these keys, version or ABI unknown, layers not sorted or out of range.
 Sidecar parse_sidecar(std::string_view text, const std::string& path);
 

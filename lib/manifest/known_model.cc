@@ -15,10 +15,18 @@ KnownModel model_of_manifest(const CacheFacts& facts, const std::string& path) {
   KnownModel model{facts.geometry, facts.layers, "manifest " + path};
   // A pack knows keys; dense layers, which have none, stand in front of the sparse ones.
   if (facts.tier) {
-    const std::uint64_t dense =
-        facts.geometry.layers - std::min<std::uint64_t>(facts.geometry.layers, facts.layers.size());
+    const std::uint64_t all = facts.geometry.layers + facts.geometry.drafts;
+    const std::uint64_t dense = all - std::min<std::uint64_t>(all, facts.layers.size());
     for (std::uint64_t& layer : model.layers) layer += dense;
   }
+  return model;
+}
+
+KnownModel with_drafts(KnownModel model, std::uint64_t drafts) {
+  std::erase_if(model.layers, [&](std::uint64_t layer) { return layer >= model.geometry.layers; });
+  for (std::uint64_t draft = 0; draft < drafts; ++draft)
+    model.layers.push_back(model.geometry.layers + draft);
+  model.geometry.drafts = drafts;
   return model;
 }
 

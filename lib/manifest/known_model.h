@@ -20,6 +20,9 @@ struct KnownModel {
   std::string source;                 // "manifest /x/manifest.json": for people
 };
 
+// The same model with this many DSpark blocks taken, as layers L, L + 1, ...
+KnownModel with_drafts(KnownModel model, std::uint64_t drafts);
+
 KnownModel model_of_manifest(const CacheFacts& facts, const std::string& path);
 KnownModel model_of_profile(const Profile& profile);
 KnownModel model_of_checkpoint(const Model& model, const std::string& directory);

@@ -37,10 +37,11 @@ Ordered head(const Manifest& manifest) {
     out["rank"] = facts.rank;
     if (facts.fp4) out["fp4"] = name(*facts.fp4);
     if (facts.tier) out["tier"] = name(*facts.tier);
-    out["geometry"] = {{"layers", geometry.layers},
-                       {"experts", geometry.experts},
-                       {"hidden", geometry.hidden},
-                       {"intermediate", geometry.intermediate}};
+    Ordered& written = out["geometry"] = {{"layers", geometry.layers},
+                                          {"experts", geometry.experts},
+                                          {"hidden", geometry.hidden},
+                                          {"intermediate", geometry.intermediate}};
+    if (manifest.kind == ManifestKind::pack && geometry.drafts != 0) written["drafts"] = geometry.drafts;
     out["layers"] = facts.layers;
   }
   if (manifest.kind == ManifestKind::tree) out["covers"] = manifest.covers;
@@ -184,6 +185,11 @@ bool is_inner_path(std::string_view path) {
     if (slash == path.npos) return true;
     path.remove_prefix(slash + 1);
   }
+}
+
+void count_drafts(CacheFacts& facts) {
+  const std::uint64_t end = facts.layers.empty() ? 0 : facts.layers.back() + 1;
+  facts.geometry.drafts = end > facts.geometry.layers ? end - facts.geometry.layers : 0;
 }
 
 Manifest read_manifest(Os& os, const std::string& path) {

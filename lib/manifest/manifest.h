@@ -43,6 +43,10 @@ struct CacheFacts {
   std::optional<format::Tier> tier{};    // pack
 };
 
+// A planes cache's key does not know of drafters, so its manifest tells them by its layers from L on alone;
+// this sets geometry.drafts accordingly. A pack's geometry says it.
+void count_drafts(CacheFacts& facts);
+
 // `files` holds, sorted by path,
 //   planescache  the part files of every layer of facts.layers, not meta.json
 //   pack         the .pack file, not sidecar and lock

@@ -41,6 +41,8 @@ CacheFacts read_facts(Fields& fields, const std::string& path, ManifestKind kind
   Fields geometry(fields.need("geometry"), path, "\"geometry\"");
   facts.geometry = {geometry.number("layers", 1, kMaxCount), geometry.number("experts", 1, kMaxCount),
                     geometry.number("hidden", 1, kMaxWidth), geometry.number("intermediate", 1, kMaxWidth)};
+  if (kind == ManifestKind::pack && geometry.find("drafts") != nullptr)
+    facts.geometry.drafts = geometry.number("drafts", 1, format::kMostDrafts);
   geometry.done();
   try {
     format::rank_shape(facts.geometry, facts.world);
@@ -48,14 +50,16 @@ CacheFacts read_facts(Fields& fields, const std::string& path, ManifestKind kind
     fields.refuse("has an impossible geometry: " + error.reason());
   }
 
-  // A pack has room for one layer more than the model.
-  const std::uint64_t end = facts.geometry.layers + (kind == ManifestKind::pack ? 1 : 0);
+  // A pack has room for one layer more than the model and its drafters.
+  const std::uint64_t end =
+      facts.geometry.layers + (kind == ManifestKind::pack ? facts.geometry.drafts + 1 : format::kMostDrafts);
   for (const Json& layer : fields.list("layers")) {
     if (!layer.is_number_unsigned() || layer >= end ||
         (!facts.layers.empty() && layer <= facts.layers.back()))
       fields.refuse(fmt::format("\"layers\" is not an ascending list of numbers below {}", end));
     facts.layers.push_back(layer.get<std::uint64_t>());
   }
+  if (kind == ManifestKind::planescache) count_drafts(facts);
   return facts;
 }
 

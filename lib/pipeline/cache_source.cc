@@ -57,7 +57,7 @@ std::map<std::uint64_t, std::vector<const FoundCache*>> directories_by_rank(cons
 
 // Facts from the cache's own manifest, else from its meta.json, its files and what is known of the model.
 CacheSource open_source(const Context& context, const FoundCache& cache,
-                        const std::optional<KnownModel>& model) {
+                        const std::optional<KnownModel>& model, std::uint64_t drafts) {
   CacheSource source;
   source.directory = cache.path;
   if (!cache.note.empty())
@@ -80,6 +80,9 @@ CacheSource open_source(const Context& context, const FoundCache& cache,
                 "has no manifest that says the model's geometry; give --config or --profile, or build the "
                 "packs from the checkpoint");
   }
+  const KnownModel taken = with_drafts({source.facts.geometry, source.facts.layers, ""}, drafts);
+  source.facts.geometry = taken.geometry;
+  source.facts.layers = taken.layers;
   source.shape = format::rank_shape(source.facts.geometry, source.facts.world);
   return source;
 }
@@ -103,7 +106,7 @@ std::vector<Origin> origins(format::Fp4Tier fp4, Tier tier) {
 void check_layers(const CacheSource& source, const FoundCache& cache, const FromCacheRequest& request) {
   const std::vector<std::uint64_t>& layers = source.facts.layers;
   for (const auto& [layer, files] : cache.layers)
-    if (!std::binary_search(layers.begin(), layers.end(), layer))
+    if (layer < source.facts.geometry.layers && !std::binary_search(layers.begin(), layers.end(), layer))
       throw Error(join(cache.path, format::part_file(layer, files.begin()->first)),
                   fmt::format("is of a layer that is not sparse according to {}", source.geometry_from));
   for (const std::uint64_t layer : request.layers.value_or(layers))
@@ -143,7 +146,7 @@ std::vector<CacheSource> cache_sources(const Context& context, const FromCacheRe
     std::optional<KnownModel> model = model_in(store, directories.front()->meta->ckpt_id);
     if (!model) model = request.model;
     for (const FoundCache* cache : directories) {
-      CacheSource source = open_source(context, *cache, model);
+      CacheSource source = open_source(context, *cache, model, request.drafts);
       for (const Tier tier : request.tiers) source.origins.push_back(origins(*source.facts.fp4, tier));
       const auto lacking = std::find_if(source.origins.begin(), source.origins.end(),
                                         [](const std::vector<Origin>& sections) { return sections.empty(); });

@@ -30,6 +30,7 @@ struct FromCacheRequest {
   std::optional<std::string> ckpt_id;                // none: the only identity found
   std::optional<KnownModel> model;                   // for a cache of which no manifest says the geometry
   std::optional<std::vector<std::uint64_t>> layers;  // layer indices; none: all
+  std::uint64_t drafts = 0;                          // DSpark blocks, layers L .. L + drafts - 1 of the cache
   Reflink reflink = Reflink::automatic;
   Trust trust = Trust::record;  // content: shared sections are read and checked, too
   bool dry_run = false;

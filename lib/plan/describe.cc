@@ -60,6 +60,10 @@ std::string describe(const Plan& plan, const Model& model, std::uint64_t peak_me
       plan.layers.size(), number_list(sorted_indices(plan), ","),
       plan.layers.size() * g.experts * kProjections, exact_size(plan.read), fmt::join(plan.ranks, ","),
       plan.shape.world, plan.shape.n13, plan.shape.k13, plan.shape.n2, plan.shape.k2);
+  if (model.draft_blocks != 0)
+    out += fmt::format(
+        "drafters     {} of {} DSpark blocks taken{}\n", g.drafts, model.draft_blocks,
+        g.drafts == model.draft_blocks ? "" : fmt::format("; --drafts {} takes all", model.draft_blocks));
   for (const auto& [kind, left] : model.left_alone)
     out += fmt::format("left alone   {}: {} tensors, {}\n", kind, left.tensors, short_size(left.bytes));
   for (const Plan::Written& written : plan.written)
@@ -82,6 +86,8 @@ Json plan_json(const Plan& plan, const Model& model, std::uint64_t peak_memory) 
             {"intermediate", g.intermediate}}},
           {"layers", sorted_indices(plan)},
           {"sparse_layers", plan.all_layers},
+          {"drafts", g.drafts},
+          {"draft_blocks", model.draft_blocks},
           {"expert_weight_tensors", plan.layers.size() * g.experts * kProjections},
           {"world", plan.shape.world},
           {"ranks", plan.ranks},

@@ -24,6 +24,7 @@ struct PlanRequest {
   std::optional<format::Fp4Tier> cache;              // a planes cache with this FP4 tier; none: no cache
   std::vector<format::Tier> tiers;                   // packs
   std::optional<std::vector<std::uint64_t>> layers;  // only these layer indices; none: all
+  std::uint64_t drafts = 0;                          // DSpark blocks; the model was found with as many
 };
 
 struct Plan {

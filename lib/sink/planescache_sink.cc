@@ -209,7 +209,14 @@ class PlanesCacheSink : public Sink {
       const SectionSet left = missing(layer, Trust::record);
       if (std::find(left.begin(), left.end(), true) != left.end()) return false;
     }
-    return records_.seal(spec_.all_layers);
+    // Layers of drafters that an earlier build took, and this one does not, stay in the manifest.
+    std::vector<std::uint64_t> layers = spec_.all_layers;
+    const format::Geometry& geometry = spec_.geometry;
+    for (std::uint64_t draft = geometry.drafts; draft < format::kMostDrafts; ++draft) {
+      if (!records_.find(geometry.layers + draft)) break;
+      layers.push_back(geometry.layers + draft);
+    }
+    return records_.seal(layers);
   }
 
  private:

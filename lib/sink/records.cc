@@ -162,6 +162,7 @@ Manifest merge(std::vector<Manifest> layers) {
       blocks.insert(blocks.end(), next.files.front().blocks.begin(), next.files.front().blocks.end());
     }
   }
+  if (cache) count_drafts(*out.facts);
   for (FileEntry& file : out.files) file.xxh3 = combine(file.blocks);
   std::sort(out.files.begin(), out.files.end(),
             [](const FileEntry& a, const FileEntry& b) { return a.path < b.path; });

@@ -88,6 +88,7 @@ Boot complete(const BootRequest& request, const Store& store) {
       shared(from, format::ZeroMode::automatic, [](const FoundIdentity& one) { return one.zero_mode; }));
   boot.fp4 = request.fp4.value_or(fp4_of(from, store, boot));
   boot.tiers = request.tiers;
+  boot.drafts = request.drafts;
   if (request.rank && *request.rank >= boot.world)
     throw Error(ErrorCode::usage, "",
                 fmt::format("rank {} is outside the world of {}", *request.rank, boot.world));
@@ -98,6 +99,19 @@ Boot complete(const BootRequest& request, const Store& store) {
     std::iota(boot.ranks.begin(), boot.ranks.end(), 0);
   }
   return boot;
+}
+
+std::uint64_t drafts_there(const Store& store, const Boot& boot, const KnownModel& model) {
+  std::optional<std::uint64_t> fewest;
+  const auto take = [&](std::uint64_t drafts) { fewest = std::min(fewest.value_or(drafts), drafts); };
+  for (const FoundPack& pack : store.packs)
+    if (pack.sidecar && pack.sidecar->spec.ckpt_id == boot.ckpt_id && pack.world == boot.world)
+      if (const auto drafts = drafts_of(pack, model)) take(*drafts);
+  if (fewest) return *fewest;
+  for (const FoundCache& cache : store.caches)
+    if (cache.meta && cache.meta->ckpt_id == boot.ckpt_id && cache.meta->world == boot.world)
+      take(drafts_of(cache, model));
+  return fewest.value_or(model.geometry.drafts);
 }
 
 std::vector<format::Tier> tiers_there(const Store& store, const Boot& boot,
@@ -111,7 +125,9 @@ std::vector<format::Tier> tiers_there(const Store& store, const Boot& boot,
   };
   for (const FoundPack& pack : store.packs) {
     if (pack.sidecar)
-      take(pack.sidecar->spec.tier, pack.sidecar->spec.ckpt_id, pack.world, pack.sidecar->spec.zero_mode);
+      take(model ? settled_tier(pack.sidecar->spec, format::rank_shape(model->geometry, pack.world))
+                 : pack.sidecar->spec.tier,
+           pack.sidecar->spec.ckpt_id, pack.world, pack.sidecar->spec.zero_mode);
     else if (pack.facts)
       take(*pack.facts->tier, pack.facts->ckpt_id, pack.world, pack.facts->zero_mode);
     else if (model)

@@ -220,8 +220,8 @@ class Probe {
 
   std::string nearest_pack(const format::PackSpec& spec, std::uint64_t rank) const {
     const std::string near = nearest(store_.packs, asked_sidecar(spec), [&](const FoundPack& pack) {
-      const bool comparable = pack.sidecar && pack.sidecar->spec.tier == spec.tier && pack.rank == rank &&
-                              pack.world == boot_.world;
+      const bool comparable = pack.sidecar && tag(pack.sidecar->spec.tier) == tag(spec.tier) &&
+                              pack.rank == rank && pack.world == boot_.world;
       return comparable ? std::optional<Json>(asked_sidecar(pack.sidecar->spec)) : std::nullopt;
     });
     return near.empty() ? "" : "; the nearest one's sidecar " + near;
@@ -265,11 +265,14 @@ bool BootVerdict::hit() const {
 BootVerdict probe(Os& os, const Store& store, const Boot& boot, const std::optional<KnownModel>& model) {
   BootVerdict verdict;
   verdict.boot = boot;
-  verdict.model = model;
-  Probe probe(os, store, boot, model, verdict);
+  if (model) {
+    if (!boot.drafts) verdict.boot.drafts = drafts_there(store, boot, *model);
+    verdict.model = with_drafts(*model, *verdict.boot.drafts);
+  }
+  Probe probe(os, store, boot, verdict.model, verdict);
   if (!store.root.empty())
     for (const std::uint64_t rank : boot.ranks) probe.cache(rank);
-  if (!boot.tiers) verdict.boot.tiers = tiers_there(store, boot, model);
+  if (!boot.tiers) verdict.boot.tiers = tiers_there(store, boot, verdict.model);
   if (!store.directory.empty())
     for (const format::Tier tier : *verdict.boot.tiers)
       for (const std::uint64_t rank : boot.ranks) probe.pack(tier, rank);

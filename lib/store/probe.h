@@ -21,6 +21,7 @@ struct Boot {
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
   format::Fp4Tier fp4 = format::Fp4Tier::nibble;   // of the planes cache
   std::optional<std::vector<format::Tier>> tiers;  // packs; none: those that are there
+  std::optional<std::uint64_t> drafts;             // DSpark blocks served; none: those that are there
 };
 
 // The same as far as it was said.
@@ -30,6 +31,7 @@ struct BootRequest {
   std::optional<format::ZeroMode> zero_mode = {};
   std::optional<format::Fp4Tier> fp4 = {};
   std::optional<std::vector<format::Tier>> tiers = {};
+  std::optional<std::uint64_t> drafts = {};
 };
 
 // What was not said is taken from the one identity in the store that agrees with what was; from what builders
@@ -42,6 +44,10 @@ Boot complete(const BootRequest& request, const Store& store);
 // both by its name, for which the model's geometry is needed.
 std::vector<format::Tier> tiers_there(const Store& store, const Boot& boot,
                                       const std::optional<KnownModel>& model);
+
+// How many DSpark blocks what is there was built for: the packs of this identity, else its caches. The fewest
+// where they differ.
+std::uint64_t drafts_there(const Store& store, const Boot& boot, const KnownModel& model);
 
 // Reasons are sentences for people; an empty one is a hit.
 struct PartVerdict {

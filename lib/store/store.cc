@@ -110,7 +110,42 @@ FoundPack look_at_pack(Os& os, const std::string& stem, std::uint64_t rank, std:
   return pack;
 }
 
+// The model of a cache: its own manifest's, else this one with the drafters that the cache has layers of.
+void tell(FoundCache& cache, const std::optional<KnownModel>& model) {
+  if (cache.facts)
+    cache.model = model_of_manifest(*cache.facts, cache.manifest_path());
+  else if (model)
+    cache.model = with_drafts(*model, drafts_of(cache, *model));
+}
+
+// The model of a pack, with the drafters that it has room for. Now its tier is sure.
+void tell(FoundPack& pack, const std::optional<KnownModel>& model) {
+  if (!model) return;
+  pack.model = model;
+  if (!pack.sidecar) return;
+  pack.model = with_drafts(*model, drafts_of(pack, *model).value_or(model->geometry.drafts));
+  format::PackSpec& spec = pack.sidecar->spec;
+  try {
+    spec.tier = settled_tier(spec, format::rank_shape(model->geometry, pack.world));
+  } catch (const Error&) {
+    // Of another geometry, which is_whole() and check will say.
+  }
+}
+
 }  // namespace
+
+std::uint64_t drafts_of(const FoundCache& cache, const KnownModel& model) {
+  const std::uint64_t end = cache.layers.empty() ? 0 : cache.layers.rbegin()->first + 1;
+  return end > model.geometry.layers ? std::min(end - model.geometry.layers, format::kMostDrafts) : 0;
+}
+
+std::optional<std::uint64_t> drafts_of(const FoundPack& pack, const KnownModel& model) {
+  const std::uint64_t without = model.geometry.layers + 1;
+  if (!pack.sidecar || pack.sidecar->spec.n_layers < without ||
+      pack.sidecar->spec.n_layers - without > format::kMostDrafts)
+    return std::nullopt;
+  return pack.sidecar->spec.n_layers - without;
+}
 
 format::Fp4Tier FoundCache::fp4() const {
   if (facts) return *facts->fp4;
@@ -142,9 +177,11 @@ Store scan_store(Os& os, const std::string& root, const std::string& directory) 
           store.caches.push_back(look_at_cache(os, root, fmt::format("v2/{}/{}", key, rank)));
     }
   }
-  static const std::regex pack_name(
-      "((?:base|delta|fp4|fp4q)\\.v2\\.[0-9a-f]{20}\\.rank(0|[1-9][0-9]{0,9})of([1-9][0-9]{0,9}))\\.(?:pack|"
-      "json)");  // a .lock alone is not a pack
+  std::set<std::string_view> tags;
+  for (const format::Tier tier : format::kTiers) tags.insert(format::tag(tier));
+  const std::regex pack_name(fmt::format(
+      "((?:{})\\.v2\\.[0-9a-f]{{20}}\\.rank(0|[1-9][0-9]{{0,9}})of([1-9][0-9]{{0,9}}))\\.(?:pack|json)",
+      fmt::join(tags, "|")));  // a .lock alone is not a pack
   if (!directory.empty() && exists(os, directory)) {
     std::set<std::string> seen;
     for (const std::string& file : list_dir(os, directory)) {
@@ -155,17 +192,17 @@ Store scan_store(Os& os, const std::string& root, const std::string& directory) 
     }
   }
   for (FoundCache& cache : store.caches)
-    if (cache.meta) cache.model = model_in(store, cache.meta->ckpt_id);
+    if (cache.meta) tell(cache, model_in(store, cache.meta->ckpt_id));
   for (FoundPack& pack : store.packs)
-    if (pack.sidecar) pack.model = model_in(store, pack.sidecar->spec.ckpt_id);
+    if (pack.sidecar) tell(pack, model_in(store, pack.sidecar->spec.ckpt_id));
   return store;
 }
 
 void tell_model(Store& store, const KnownModel& model) {
   for (FoundCache& cache : store.caches)
-    if (!cache.model) cache.model = model;
+    if (!cache.model) tell(cache, model);
   for (FoundPack& pack : store.packs)
-    if (!pack.model) pack.model = model;
+    if (!pack.model) tell(pack, model);
 }
 
 std::optional<KnownModel> model_in(const Store& store, const std::string& ckpt_id) {

@@ -69,6 +69,10 @@ std::optional<KnownModel> model_in(const Store& store, const std::string& ckpt_i
 // The model of those identities of which no manifest says it.
 void tell_model(Store& store, const KnownModel& model);
 
+// How many drafter blocks a cache has layers of, or a pack has room for; none: it is of another model.
+std::uint64_t drafts_of(const FoundCache& cache, const KnownModel& model);
+std::optional<std::uint64_t> drafts_of(const FoundPack& pack, const KnownModel& model);
+
 // What can be served together: the ranks of one cache and the packs that go with it. A pack's key does not
 // know of the split mode, so a pack belongs to both kinds of cache.
 struct FoundIdentity {

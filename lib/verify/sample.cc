@@ -106,10 +106,12 @@ class Comparison {
   // The command that builds a layer of an artifact again.
   std::string repair(const std::string& program, const std::string& rest, std::uint64_t rank,
                      std::uint64_t layer) const {
-    return fmt::format("{} {} {} --ckpt-id {} --world {} --rank {} --zero-mode {} --layers {} --force",
+    const std::uint64_t drafts = model_.geometry.drafts;
+    return fmt::format("{} {} {} --ckpt-id {} --world {} --rank {} --zero-mode {}{} --layers {} --force",
                        program, shell_quoted(real_path(checkpoint_.directory())), rest,
                        shell_quoted(verdict_.boot.ckpt_id), verdict_.boot.world, rank,
-                       format::name(verdict_.boot.zero_mode), layer);
+                       format::name(verdict_.boot.zero_mode),
+                       drafts == 0 ? "" : fmt::format(" --drafts {}", drafts), layer);
   }
 
   std::vector<Holder> holders_of(const SparseLayer& layer) {

@@ -30,8 +30,10 @@ bool is_damage(const Difference& difference) {
 }
 
 std::string flags_of(const CacheFacts& facts, const std::string& ckpt_id) {
-  return fmt::format("--ckpt-id {} --world {} --rank {} --zero-mode {}", shell_quoted(ckpt_id), facts.world,
-                     facts.rank, format::name(facts.zero_mode));
+  const std::uint64_t drafts = facts.geometry.drafts;
+  return fmt::format("--ckpt-id {} --world {} --rank {} --zero-mode {}{}", shell_quoted(ckpt_id), facts.world,
+                     facts.rank, format::name(facts.zero_mode),
+                     drafts == 0 ? "" : fmt::format(" --drafts {}", drafts));
 }
 
 // Indices of the layers that damaged data belong to; all of them where it cannot be told.

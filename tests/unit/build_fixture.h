@@ -26,8 +26,9 @@ inline Context hasty_context(int threads = 2) {
   return context;
 }
 
-inline const std::vector<std::string> kGoldenModels = {
-    "ds4-mini", "fp8-blocks", "fp8-edge", "glm-fp8-mini", "glm-nvfp4-mini", "kimi-nvfp4-mini", "nvfp4-edge"};
+inline const std::vector<std::string> kGoldenModels = {"ds4-dspark-mini", "ds4-mini",     "fp8-blocks",
+                                                       "fp8-edge",        "glm-fp8-mini", "glm-nvfp4-mini",
+                                                       "kimi-nvfp4-mini", "nvfp4-edge"};
 
 inline std::string golden(const std::string& name) {
   return std::string(SOURCE_DIR "/tests/golden/") + name;
@@ -67,8 +68,11 @@ inline std::vector<Variant> golden_variants(const std::string& model) {
     variant.request.cache = !v.at("fp4").get<bool>()    ? format::Fp4Tier::none
                             : v.at("split").get<bool>() ? format::Fp4Tier::quintal
                                                         : format::Fp4Tier::nibble;
+    variant.request.drafts = v.value("drafts", 0);
     for (const Json& tag : v.at("packs"))
-      variant.request.tiers.push_back(format::parse_tier(tag.get<std::string>()));
+      variant.request.tiers.push_back(v.at("split").get<bool>() && tag == "delta"
+                                          ? format::Tier::deltaq
+                                          : format::parse_tier(tag.get<std::string>()));
     for (const auto& [path, file] : v.at("files").items()) variant.files[path] = file.at("sha256");
     out.push_back(std::move(variant));
   }
@@ -81,7 +85,7 @@ inline BuildReport build_into(const Context& context, const std::string& checkpo
                               Trust trust = Trust::record,
                               const BackendChoice& choice = {"cpu", "auto", {}}) {
   const Checkpoint checkpoint = Checkpoint::open(context, checkpoint_directory);
-  const Model model = find_experts(checkpoint);
+  const Model model = find_experts(checkpoint, request.drafts);
   const Plan plan = make_plan(model, request);
   const BuildTarget target{ckpt_id, out + "/planescache", out + "/store", trust};
   const std::unique_ptr<Backend> backend = make_backend(choice);

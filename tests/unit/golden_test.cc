@@ -17,6 +17,7 @@ FromCacheRequest from_cache(const Variant& variant, const Scratch& cache_in, con
   request.tiers = variant.request.tiers;
   request.world = variant.request.world;
   request.zero_mode = variant.request.zero_mode;
+  request.drafts = variant.request.drafts;
   return request;
 }
 
@@ -86,14 +87,14 @@ TEST_CASE("packs from a cache without manifests equal those of the one pass, the
     }
 }
 
-TEST_CASE("fp4q out of a nibble cache equals fp4q out of the checkpoint") {
+TEST_CASE("quintal packs out of a nibble cache equal those out of the checkpoint") {
   for (const std::string& model : kGoldenModels) {
     CAPTURE(model);
     const Scratch out, derived;
     const Context context = hasty_context();
     PlanRequest request;
     request.cache = format::Fp4Tier::nibble;
-    request.tiers = {format::Tier::fp4q};
+    request.tiers = {format::Tier::fp4q, format::Tier::deltaq};
     build_into(context, golden(model) + "/checkpoint", request, "pin", out.path());
     FromCacheRequest from;
     from.cache_root = out / "planescache";

@@ -55,7 +55,7 @@ class Names {
 };
 
 void deepseek_layer(Names& names, const Spec& spec, const std::string& layer, bool hash_routed) {
-  const auto [layers, experts, hidden, inner] = spec.geometry;
+  const auto [layers, experts, hidden, inner, drafts] = spec.geometry;
   const auto linear = [&](const std::string& name, std::uint64_t n, std::uint64_t k) {
     names.fp8(layer + name, n, k, ".scale", Dtype::f8_e8m0);
   };
@@ -107,7 +107,7 @@ constexpr std::array kGluNames = {"down_proj", "gate_proj", "up_proj"};
 // A layer of the GLM and Kimi models; the experts' number format is what the style says, the rest is FP8 or
 // plain.
 void glm_layer(Names& names, const Spec& spec, std::uint64_t l, bool sparse) {
-  const auto [layers, experts, hidden, inner] = spec.geometry;
+  const auto [layers, experts, hidden, inner, drafts] = spec.geometry;
   const bool is_fp8 = spec.style == Style::glm_fp8;
   const std::string layer = fmt::format("model.layers.{}.", l);
   const auto linear = [&](const std::string& name, std::uint64_t n, std::uint64_t k) {
