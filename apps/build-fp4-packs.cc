@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/size.h"
+#include "base/text.h"
 #include "common/build_flags.h"
 #include "common/flag_values.h"
 #include "common/geometry_flags.h"

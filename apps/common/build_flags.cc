@@ -6,6 +6,7 @@
 
 #include "base/size.h"
 #include "base/stream.h"
+#include "base/text.h"
 #include "common/flag_values.h"
 #include "manifest/profile.h"
 

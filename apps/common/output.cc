@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
-#include "base/wait_for_lock.h"
+#include "base/lock_file.h"
 
 namespace planesmith {
 namespace {

@@ -13,6 +13,7 @@
 
 #include "base/parallel.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "common/document.h"
 #include "common/progress_line.h"

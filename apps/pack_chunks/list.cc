@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "chunks/chunk_set.h"
 #include "pack_chunks/commands.h"
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/text.h"
 #include "common/flag_values.h"
 #include "common/output.h"
 #include "fidelity/report.h"

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "common/flag_values.h"
 #include "common/output.h"
 #include "repack/repack.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "common/flag_values.h"
 #include "repack_experts/commands.h"
 

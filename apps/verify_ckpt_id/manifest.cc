@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "common/output.h"
 #include "manifest/foreign.h"
 #include "manifest/make_manifest.h"

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "verify_ckpt_id/commands.h"
 
 namespace planesmith {

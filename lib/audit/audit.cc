@@ -6,6 +6,7 @@
 
 #include "audit/checks.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace planesmith {
 

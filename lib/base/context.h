@@ -44,6 +44,7 @@ struct Context {
   const Stop* stop = nullptr;  // none: cannot be stopped
   int threads = 1;
   std::uint64_t memory = 2 * kGiB;  // bytes the work may allocate for buffers
+  bool group_shared = false;        // locks, records and staging are shared with the directory's group
 
   void check_stop() const {
     if (stop != nullptr) stop->check();

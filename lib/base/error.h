@@ -39,15 +39,4 @@ class Error : public std::exception {
   std::optional<std::uint64_t> offset_;
 };
 
-// Text that came out of a file, made safe for a terminal: control bytes and invalid UTF-8 as \xNN, backslash
-// as it is.
-std::string printable(std::string_view text);
-
-// Text as one word of a POSIX shell's command line; in quotes only where it needs them.
-std::string shell_quoted(std::string_view text);
-
-// Length of the well-formed UTF-8 sequence at the start of text, which is not empty; 0 where there is none.
-std::size_t utf8_length(std::string_view text);
-bool is_utf8(std::string_view text);
-
 }  // namespace planesmith

@@ -3,33 +3,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
+#include <thread>
 
+#include "base/dir.h"
 #include "base/error.h"
+#include "base/os_call.h"
 
 namespace planesmith {
 namespace {
-
-[[noreturn]] void fail_errno(const std::string& path, const char* what, int error) {
-  std::string reason = fmt::format("{}: {}", what, strerror(error));
-  if (error == ENOSPC || error == EDQUOT)
-    reason += "; free some space and run the same command again to go on";
-  throw Error(path, reason);
-}
-
-// Repeats a call that a signal interrupted.
-template <typename Call>
-auto retried(Call call) {
-  auto result = call();
-  while (result == -1 && errno == EINTR) result = call();
-  return result;
-}
 
 constexpr std::size_t kMaxTransfer = std::size_t{1} << 30;  // Linux moves at most 2 GiB - 4 KiB per call
 
@@ -38,6 +27,14 @@ constexpr std::size_t kMaxTransfer = std::size_t{1} << 30;  // Linux moves at mo
 File::File(Os& os, std::string path, int flags) : os_(&os), path_(std::move(path)) {
   fd_ = retried([&] { return os_->open(path_.c_str(), flags | O_CLOEXEC, 0666); });
   if (fd_ < 0) fail("cannot open");
+}
+
+File File::adopt(Os& os, std::string path, int fd) {
+  File file;
+  file.os_ = &os;
+  file.path_ = std::move(path);
+  file.fd_ = fd;
+  return file;
 }
 
 File File::open_read(Os& os, const std::string& path) {
@@ -139,28 +136,36 @@ void File::sync() {
   if (retried([&] { return os_->fdatasync(fd_); }) != 0) fail("sync failed");
 }
 
-bool File::try_lock() {
-  if (retried([&] { return os_->flock(fd_, LOCK_EX | LOCK_NB); }) == 0) return true;
-  if (errno == EWOULDBLOCK) return false;
-  fail("cannot lock");
+void File::sync_all() {
+  if (retried([&] { return os_->fsync(fd_); }) != 0) fail("sync failed");
 }
 
-void File::lock() {
-  if (retried([&] { return os_->flock(fd_, LOCK_EX); }) != 0) fail("cannot lock");
+void File::chmod(mode_t mode) {
+  if (os_->fchmod(fd_, mode) == 0) return;
+  switch (errno) {
+    case EPERM:
+    case ENOTSUP:
+    case ENOSYS:
+    case EINVAL:
+      os_->note_once("modes",
+                     fmt::format("{}: the mode cannot be set here ({}); files keep the mode that the "
+                                 "file system gives them",
+                                 path_, strerror(errno)));
+      return;
+    default:
+      fail("cannot set the mode");
+  }
 }
 
 bool File::try_clone(std::uint64_t offset, const File& from, std::uint64_t from_offset, std::uint64_t n) {
-  if (retried([&] { return os_->clone_range(fd_, offset, from.fd_, from_offset, n); }) == 0) return true;
-  switch (errno) {
-    case EOPNOTSUPP:
-    case ENOTTY:
-    case EINVAL:  // unaligned, or the file system cannot
-    case EXDEV:
-    case ENOSYS:
-      return false;
-    default:
-      fail("sharing blocks failed");
+  // ZFS says EAGAIN as long as blocks of the source are not on disk yet.
+  for (int tries = 0;; ++tries) {
+    if (retried([&] { return os_->clone_range(fd_, offset, from.fd_, from_offset, n); }) == 0) return true;
+    if (errno != EAGAIN || tries == 5) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20 << tries));
   }
+  if (errno == ENOSPC || errno == EDQUOT || errno == EIO) fail("sharing blocks failed");
+  return false;  // the file system cannot, whatever it calls that
 }
 
 void File::will_need(std::uint64_t offset, std::uint64_t n) const {
@@ -173,36 +178,6 @@ void File::drop_cache(std::uint64_t offset, std::uint64_t n) const {
 
 void File::start_writeback(std::uint64_t offset, std::uint64_t n) const {
   os_->start_writeback(fd_, static_cast<off_t>(offset), static_cast<off_t>(n));
-}
-
-namespace {
-
-// Whether the name still leads to this file.
-bool leads_to(Os& os, const std::string& path, const struct stat& file) {
-  struct stat named {};
-  return os.stat(path.c_str(), &named) == 0 && named.st_ino == file.st_ino && named.st_dev == file.st_dev;
-}
-
-}  // namespace
-
-bool LockFile::try_take(Os& os, const std::string& path, std::vector<LockFile>& held) {
-  for (;;) {
-    File file = File::open_write(os, path);
-    if (!file.try_lock()) return false;
-    if (leads_to(os, path, file.status())) {
-      held.push_back(LockFile(os, std::move(file)));
-      return true;
-    }
-    // The previous holder removed the file between our open and our lock: what we hold is no longer in the
-    // directory.
-  }
-}
-
-LockFile::~LockFile() {
-  // Where the directory was renamed meanwhile, a file of that name is somebody else's.
-  struct stat ours {};
-  if (file_.fd() >= 0 && os_->fstat(file_.fd(), &ours) == 0 && leads_to(*os_, file_.path(), ours))
-    os_->unlink(file_.path().c_str());
 }
 
 bool exists(Os& os, const std::string& path) {
@@ -234,10 +209,23 @@ void make_dirs(Os& os, const std::string& path) {
 void sync_dir(Os& os, const std::string& path) {
   const int fd = retried([&] { return os.open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); });
   if (fd < 0) fail_errno(path, "cannot open the directory", errno);
-  const int result = retried([&] { return os.fsync(fd); });
-  const int error = errno;
+  try {
+    sync_directory(os, fd, path);
+  } catch (...) {
+    os.close(fd);
+    throw;
+  }
   os.close(fd);
-  if (result != 0) fail_errno(path, "cannot sync the directory", error);
+}
+
+void sync_directory(Os& os, int fd, const std::string& path) {
+  if (retried([&] { return os.fsync(fd); }) == 0) return;
+  if (!cannot_sync_directories(errno)) fail_errno(path, "cannot sync the directory", errno);
+  os.note_once(
+      "directory sync",
+      fmt::format("{}: this file system cannot sync directories ({}); after a power failure the last "
+                  "files may be missing",
+                  path, strerror(errno)));
 }
 
 void rename_file(Os& os, const std::string& from, const std::string& to) {
@@ -263,6 +251,10 @@ bool remove_dir_if_empty(Os& os, const std::string& path) {
 std::vector<std::string> list_dir(Os& os, const std::string& path) {
   DIR* dir = os.opendir(path.c_str());
   if (dir == nullptr) fail_errno(path, "cannot read the directory", errno);
+  return read_entries(os, dir, path);
+}
+
+std::vector<std::string> read_entries(Os& os, DIR* dir, const std::string& path) {
   std::vector<std::string> names;
   errno = 0;
   while (const dirent* entry = os.readdir(dir)) {
@@ -289,29 +281,29 @@ std::string real_path(const std::string& path) {
   return resolved.get();
 }
 
+std::string read_link(Os& os, const std::string& path) {
+  std::string text(PATH_MAX, '\0');  // no link is longer
+  const ssize_t n = os.readlinkat(AT_FDCWD, path.c_str(), text.data(), text.size());
+  if (n < 0) fail_errno(path, "cannot read the link", errno);
+  text.resize(static_cast<std::size_t>(n));
+  return text;
+}
+
 std::string read_text(Os& os, const std::string& path, std::uint64_t max_bytes) {
-  const File file = File::open_read(os, path);
+  return text_of(File::open_read(os, path), max_bytes);
+}
+
+std::string text_of(const File& file, std::uint64_t max_bytes) {
   const std::uint64_t size = file.size();
   if (size > max_bytes)
-    throw Error(path, fmt::format("has {} bytes; at most {} are accepted here", size, max_bytes));
+    throw Error(file.path(), fmt::format("has {} bytes; at most {} are accepted here", size, max_bytes));
   std::string text(size, '\0');
   file.read({reinterpret_cast<std::uint8_t*>(text.data()), text.size()}, 0);
   return text;
 }
 
 void write_atomically(Os& os, const std::string& path, std::string_view text) {
-  const std::string temporary = path + ".tmp";
-  try {
-    File file = File::create(os, temporary);
-    file.write(bytes_of(text), 0);
-    file.sync();
-    file.close();
-    rename_file(os, temporary, path);
-  } catch (...) {
-    os.unlink(temporary.c_str());
-    throw;
-  }
-  sync_dir(os, parent_of(path));
+  Dir::open(os, parent_of(path)).write_atomically(name_of(path), text);
 }
 
 std::string parent_of(const std::string& path) {

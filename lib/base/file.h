@@ -42,9 +42,9 @@ class File {
   void read(Bytes to, std::uint64_t offset) const;
   void write(ConstBytes from, std::uint64_t offset);
   void truncate(std::uint64_t size);
-  void sync();      // contents and size durable (fdatasync)
-  bool try_lock();  // exclusive flock; false where somebody else holds it
-  void lock();      // waits for it
+  void sync();              // contents and size durable (fdatasync)
+  void sync_all();          // mode and times too (fsync)
+  void chmod(mode_t mode);  // where the file system keeps no modes this is noted once and passed over
   // Shares blocks with another file; false where the file system cannot (nothing changed then).
   bool try_clone(std::uint64_t offset, const File& from, std::uint64_t from_offset, std::uint64_t n);
   void will_need(std::uint64_t offset, std::uint64_t n) const;   // read ahead; advice only, never fails
@@ -54,27 +54,14 @@ class File {
   void close();  // reports an error that close() reports; the destructor cannot
 
  private:
+  friend class Dir;
+  File() = default;
   File(Os& os, std::string path, int flags);
+  static File adopt(Os& os, std::string path, int fd);  // an open descriptor
   [[noreturn]] void fail(const char* what) const;
-  Os* os_;
+  Os* os_ = nullptr;
   std::string path_;
   int fd_ = -1;
-};
-
-// An exclusive flock on a lock file of our own (not the engine's .lock files, which stay). The holder removes
-// the file before letting go, so nothing is left behind; the one that waits re-opens by name until the locked
-// file is the one in the directory. Empty where another process holds it.
-class LockFile {
- public:
-  static bool try_take(Os& os, const std::string& path, std::vector<LockFile>& held);
-  LockFile(LockFile&&) = default;
-  LockFile& operator=(LockFile&&) = delete;
-  ~LockFile();
-
- private:
-  LockFile(Os& os, File file) : os_(&os), file_(std::move(file)) {}
-  Os* os_;
-  File file_;
 };
 
 bool exists(Os& os, const std::string& path);         // follows links; errors other than "not there" throw
@@ -89,11 +76,16 @@ bool remove_dir_if_empty(Os& os, const std::string& path);
 std::vector<std::string> list_dir(Os& os, const std::string& path);  // names, sorted, without . and ..
 std::uint64_t free_space(Os& os, const std::string& path);  // bytes an ordinary user may still write there
 std::string real_path(const std::string& path);             // all links resolved; the path must exist
+std::string read_link(Os& os, const std::string& path);     // the text of a symbolic link
 std::string read_text(Os& os, const std::string& path, std::uint64_t max_bytes);
 
 // Replaces path by text in one step: written to path + ".tmp", synced, renamed, directory synced. The caller
 // sees to it that only one process does this to one path at a time; a left-over .tmp is overwritten.
 void write_atomically(Os& os, const std::string& path, std::string_view text);
+
+// For what opened a directory by itself. read_entries() closes it.
+std::vector<std::string> read_entries(Os& os, DIR* dir, const std::string& path);
+void sync_directory(Os& os, int fd, const std::string& path);
 
 std::string parent_of(const std::string& path);  // "." where there is no slash
 std::string name_of(const std::string& path);    // last component

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace planesmith {
@@ -72,8 +74,42 @@ int Os::chmod(const char* path, mode_t mode) {
 int Os::symlink(const char* target, const char* path) {
   return ::symlink(target, path);
 }
-ssize_t Os::readlink(const char* path, char* to, std::size_t n) {
-  return ::readlink(path, to, n);
+int Os::fchmod(int fd, mode_t mode) {
+  return ::fchmod(fd, mode);
+}
+
+int Os::openat2(int dir, const char* path, int flags, mode_t mode, std::uint64_t resolve) {
+  struct open_how how {};
+  how.flags = static_cast<std::uint64_t>(flags);
+  how.mode = (flags & O_CREAT) != 0 ? mode : 0;
+  how.resolve = resolve;
+  return static_cast<int>(
+      ::syscall(SYS_openat2, dir, path, &how, sizeof how));  // glibc has no function for it
+}
+
+int Os::openat(int dir, const char* path, int flags, mode_t mode) {
+  return ::openat(dir, path, flags, mode);
+}
+int Os::fstatat(int dir, const char* path, struct stat* out, int flags) {
+  return ::fstatat(dir, path, out, flags);
+}
+int Os::mkdirat(int dir, const char* path, mode_t mode) {
+  return ::mkdirat(dir, path, mode);
+}
+int Os::renameat(int from_dir, const char* from, int to_dir, const char* to) {
+  return ::renameat(from_dir, from, to_dir, to);
+}
+int Os::linkat(int from_dir, const char* from, int to_dir, const char* to) {
+  return ::linkat(from_dir, from, to_dir, to, 0);
+}
+int Os::unlinkat(int dir, const char* path, int flags) {
+  return ::unlinkat(dir, path, flags);
+}
+int Os::symlinkat(const char* target, int dir, const char* path) {
+  return ::symlinkat(target, dir, path);
+}
+ssize_t Os::readlinkat(int dir, const char* path, char* to, std::size_t n) {
+  return ::readlinkat(dir, path, to, n);
 }
 int Os::flock(int fd, int operation) {
   return ::flock(fd, operation);
@@ -100,11 +136,24 @@ int Os::start_writeback(int fd, off_t offset, off_t n) {
 DIR* Os::opendir(const char* path) {
   return ::opendir(path);
 }
+DIR* Os::fdopendir(int fd) {
+  return ::fdopendir(fd);
+}
 struct dirent* Os::readdir(DIR* dir) {
   return ::readdir(dir);
 }
 int Os::closedir(DIR* dir) {
   return ::closedir(dir);
+}
+
+void Os::note_once(std::string_view matter, const std::string& line) {
+  const std::lock_guard<std::mutex> lock(notes_mutex_);
+  if (say_ && noted_.emplace(matter).second) say_(line);
+}
+
+void Os::pass_notes_to(std::function<void(const std::string&)> say) {
+  const std::lock_guard<std::mutex> lock(notes_mutex_);
+  say_ = std::move(say);
 }
 
 Os& posix() {

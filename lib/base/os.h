@@ -10,6 +10,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
 
 namespace planesmith {
 
@@ -36,8 +41,19 @@ class Os {
   virtual int rmdir(const char* path);
   virtual int mkdir(const char* path, mode_t mode);
   virtual int chmod(const char* path, mode_t mode);
+  virtual int fchmod(int fd, mode_t mode);
   virtual int symlink(const char* target, const char* path);
-  virtual ssize_t readlink(const char* path, char* to, std::size_t n);
+  // Relative to a directory's descriptor (or AT_FDCWD). openat2: `resolve` as in linux/openat2.h; ENOSYS
+  // where the kernel has no such call, EPERM where a sandbox forbids it.
+  virtual int openat2(int dir, const char* path, int flags, mode_t mode, std::uint64_t resolve);
+  virtual int openat(int dir, const char* path, int flags, mode_t mode);
+  virtual int fstatat(int dir, const char* path, struct stat* out, int flags);
+  virtual int mkdirat(int dir, const char* path, mode_t mode);
+  virtual int renameat(int from_dir, const char* from, int to_dir, const char* to);
+  virtual int linkat(int from_dir, const char* from, int to_dir, const char* to);  // `from` is not followed
+  virtual int unlinkat(int dir, const char* path, int flags);
+  virtual int symlinkat(const char* target, int dir, const char* path);
+  virtual ssize_t readlinkat(int dir, const char* path, char* to, std::size_t n);
   virtual int flock(int fd, int operation);
   // FICLONERANGE: shares the blocks of the source range with the target file.
   virtual int clone_range(int to, std::uint64_t to_offset, int from, std::uint64_t from_offset,
@@ -47,8 +63,19 @@ class Os {
   virtual int start_writeback(int fd, off_t offset,
                               off_t n);  // sync_file_range(WRITE): starts it, does not wait
   virtual DIR* opendir(const char* path);
+  virtual DIR* fdopendir(int fd);  // takes the descriptor over, where it succeeds
   virtual struct dirent* readdir(DIR* dir);
   virtual int closedir(DIR* dir);
+
+  // Something the user should know about the storage. The first line about each `matter` is passed on, the
+  // others are not. Any thread may call.
+  void note_once(std::string_view matter, const std::string& line);
+  void pass_notes_to(std::function<void(const std::string&)> say);  // until then they are dropped
+
+ private:
+  std::mutex notes_mutex_;
+  std::set<std::string, std::less<>> noted_;
+  std::function<void(const std::string&)> say_;
 };
 
 // The real thing.

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/parallel.h"
 #include "base/stream.h"
+#include "base/text.h"
 #include "checkpoint/identity.h"
 #include "checkpoint/known_digests.h"
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/stream.h"
+#include "base/text.h"
 #include "checkpoint/index.h"
 
 namespace planesmith {

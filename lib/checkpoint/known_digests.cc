@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "base/user_cache.h"
 
 namespace planesmith {
@@ -13,7 +14,7 @@ namespace {
 constexpr std::string_view kGroup = "sha256";
 
 bool is_sha256(std::string_view text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
+  return is_hex(text, 64);
 }
 
 std::string from_blob_name(const std::string& path) {

@@ -9,9 +9,11 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/lock_file.h"
 #include "base/parallel.h"
 #include "base/paths.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "chunks/block_digests.h"
 #include "chunks/chunk_set.h"

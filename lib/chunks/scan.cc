@@ -71,7 +71,7 @@ class Walker {
       member.type = MemberType::directory;
     } else if (S_ISLNK(st.st_mode)) {
       member.type = MemberType::symlink;
-      member.target = link_text(path);
+      member.target = read_link(context_.os, path);
       require_utf8(path, member.target);
     } else {
       throw Error(path, "is a device, a FIFO or a socket; only files, directories and links can be packed");
@@ -122,14 +122,6 @@ class Walker {
     } catch (const Error&) {
       throw Error(path, "a name or link that is not valid UTF-8 cannot stand in a manifest; rename it");
     }
-  }
-
-  std::string link_text(const std::string& path) {
-    std::string text(4096, '\0');  // PATH_MAX: no link is longer
-    const ssize_t n = context_.os.readlink(path.c_str(), text.data(), text.size());
-    if (n < 0) throw Error(path, fmt::format("cannot read the link: {}", strerror(errno)));
-    text.resize(static_cast<std::size_t>(n));
-    return text;
   }
 
   const ScanOptions& options_;

@@ -21,13 +21,6 @@ std::optional<struct stat> look(Os& os, const std::string& path) {
   throw Error(path, fmt::format("cannot stat: {}", strerror(errno)));
 }
 
-std::string link_text(Os& os, const std::string& path) {
-  std::string text(4096, '\0');
-  const ssize_t n = os.readlink(path.c_str(), text.data(), text.size());
-  text.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
-  return text;
-}
-
 void change_mode(Os& os, const std::string& path, mode_t mode) {
   if (os.chmod(path.c_str(), mode) != 0)
     throw Error(path, fmt::format("cannot set the mode: {}", strerror(errno)));
@@ -113,7 +106,7 @@ void Target::put_file(std::size_t index, const Member& member) const {
   if (there) require_force(to);
   File file = File::open_write(context_.os, from);  // before its mode may forbid that
   change_mode(context_.os, from, safe_mode(member));
-  file.sync();
+  file.sync_all();  // the mode, too
   file.close();
   rename_file(context_.os, from, to);
 }
@@ -129,7 +122,7 @@ void Target::put_link(std::size_t index, const Member& member) const {
     if (there->st_ino == file.st_ino && there->st_dev == file.st_dev) return;
     same = S_ISREG(there->st_mode) && there->st_size == file.st_size && same_contents(context_, target, to);
   } else if (there && S_ISLNK(there->st_mode)) {
-    if (link_text(context_.os, to) == member.target) return;
+    if (read_link(context_.os, to) == member.target) return;
   }
   remove_file(context_.os, from);
   const int result = hard ? context_.os.link(target.c_str(), from.c_str())

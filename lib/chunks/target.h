@@ -7,6 +7,7 @@
 
 #include "base/context.h"
 #include "base/file.h"
+#include "base/lock_file.h"
 #include "chunks/member.h"
 
 namespace planesmith::chunks {

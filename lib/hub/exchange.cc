@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/version.h"
 
 namespace planesmith::hub {

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "hub/exchange.h"
 #include "hub/retry.h"
 

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "manifest/manifest.h"
 
 namespace planesmith::hub {
@@ -19,10 +20,6 @@ namespace {
 constexpr std::uint64_t kMostPageBytes = 4 * kMiB;
 constexpr std::size_t kMostPages = 10'000, kMostEntries = 1'000'000;
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 50, kEntryBytes = 200;
-
-bool is_hex(std::string_view text, std::size_t length) {
-  return text.size() == length && text.find_first_not_of("0123456789abcdef") == text.npos;
-}
 
 bool is_repo_name(std::string_view text) {
   const auto plain = [](char c) {

@@ -166,7 +166,7 @@ class PackItem : public Item {
   void make_new(StoreLocks& locks) override {
     if (!made_) {
       locks.engine.push_back(File::open_write(os_, new_ + ".lock"));
-      take_lock(locks.engine.back());
+      take_lock(os_, locks.engine.back());
       try {
         write_texts();
         link_file(os_, old_.stem + ".pack", new_ + ".pack");

@@ -39,8 +39,8 @@ void take_builders_locks(Os& os, const std::string& directory, const std::string
 
 }  // namespace
 
-void take_lock(File& file) {
-  if (!file.try_lock())
+void take_lock(Os& os, const File& file) {
+  if (!try_flock(os, file))
     throw Error(file.path(), "is locked: a build or an engine is writing this pack; let it finish first");
 }
 
@@ -52,7 +52,7 @@ void take_locks(Os& os, const FoundPack& pack, StoreLocks& locks) {
   take_builders_locks(os, parent_of(pack.stem), "." + name_of(pack.stem), locks);
   if (!exists(os, pack.stem + ".lock")) return;  // the one that writes the pack would have made it
   locks.engine.push_back(File::open_write(os, pack.stem + ".lock"));
-  take_lock(locks.engine.back());
+  take_lock(os, locks.engine.back());
 }
 
 void remove_cache(Os& os, const std::string& directory) {

@@ -6,6 +6,7 @@
 
 #include "base/context.h"
 #include "base/file.h"
+#include "base/lock_file.h"
 #include "store/store.h"
 
 namespace planesmith {
@@ -15,7 +16,7 @@ struct StoreLocks {
   std::vector<File> engine;  // .lock files of packs
   std::vector<LockFile> builders;
 };
-void take_lock(File& engine_lock);
+void take_lock(Os& os, const File& engine_lock);
 void take_locks(Os& os, const FoundCache& cache, StoreLocks& locks);
 void take_locks(Os& os, const FoundPack& pack, StoreLocks& locks);
 

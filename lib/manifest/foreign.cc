@@ -8,13 +8,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace planesmith {
 namespace {
-
-bool is_hex(std::string_view text, std::size_t digits) {
-  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
-}
 
 void sort_by_path(std::vector<FileEntry>& files, const std::string& path) {
   std::sort(files.begin(), files.end(),

@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_status.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "manifest/digest_files.h"
 #include "manifest/tree.h"
@@ -20,14 +22,6 @@ std::string inside(const std::string& path, const std::string& directory) {
   if (path == directory) return ".";
   const std::string prefix = directory == "/" ? directory : directory + "/";
   return path.starts_with(prefix) ? path.substr(prefix.size()) : "";
-}
-
-bool same_state(const struct stat& a, const struct stat& b) {
-  const auto same = [](const timespec& s, const timespec& t) {
-    return s.tv_sec == t.tv_sec && s.tv_nsec == t.tv_nsec;
-  };
-  return a.st_ino == b.st_ino && a.st_size == b.st_size && same(a.st_mtim, b.st_mtim) &&
-         same(a.st_ctim, b.st_ctim);
 }
 
 FileEntry entry_of(const TreeItem& item, const std::string& root) {
@@ -102,7 +96,7 @@ TreeManifest make_manifest(const Context& context, const std::vector<std::string
   });
   for (FileEntry& entry : manifest.files) {
     if (!entry.link_target && hashes.xxh3) entry.xxh3 = combine(entry.blocks);
-    if (!same_state(look_at(context.os, root, entry.path).status, items.at(entry.path).status))
+    if (!unchanged(look_at(context.os, root, entry.path).status, items.at(entry.path).status))
       throw Error(join(root, entry.path),
                   "changed while it was read; let the one that writes it finish, then run this again");
   }

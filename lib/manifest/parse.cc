@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "manifest/fields.h"
 #include "manifest/manifest.h"
 
@@ -12,10 +13,6 @@ namespace {
 
 // Far beyond any model; small enough that sizes made of them fit 64 bits with room to spare.
 constexpr std::uint64_t kMaxCount = 1 << 16, kMaxWidth = 1 << 20, kMaxSize = std::uint64_t{1} << 62;
-
-bool is_hex(std::string_view text, std::size_t digits) {
-  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
-}
 
 // A value of an enumeration by its name, which is what parse_*() take; their usage Errors speak of flags.
 template <typename Enum, std::size_t N>

@@ -25,12 +25,7 @@ TreeItem item_at(Os& os, const std::string& root, const std::string& path) {
   const mode_t mode = item.status.st_mode;
   using enum TreeItem::Kind;
   item.kind = S_ISREG(mode) ? file : S_ISDIR(mode) ? directory : S_ISLNK(mode) ? link : other;
-  if (item.kind == link) {
-    std::string target(PATH_MAX, '\0');
-    const ssize_t n = os.readlink(full.c_str(), target.data(), target.size());
-    if (n < 0) throw Error(full, fmt::format("cannot read the link: {}", strerror(errno)));
-    item.link_target = target.substr(0, static_cast<std::size_t>(n));
-  }
+  if (item.kind == link) item.link_target = read_link(os, full);
   return item;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace planesmith {
 namespace {

@@ -23,14 +23,6 @@ std::optional<struct stat> look(Os& os, const std::string& path) {
   throw Error(path, fmt::format("cannot stat: {}", strerror(errno)));
 }
 
-std::string link_target(Os& os, const std::string& path) {
-  std::string target(PATH_MAX, '\0');
-  const ssize_t n = os.readlink(path.c_str(), target.data(), target.size());
-  if (n < 0) throw Error(path, fmt::format("cannot read the link: {}", strerror(errno)));
-  target.resize(static_cast<std::size_t>(n));
-  return target;
-}
-
 class Checker : public RepackSink {
  public:
   Checker(File file, std::function<void(bool)> report) : file_(std::move(file)), report_(std::move(report)) {}
@@ -186,7 +178,7 @@ void RepackTarget::link(const NamedSize& file, LinkMode mode) {
   Os& os = context_.os;
   const auto there = look(os, final_path);
   if (mode == LinkMode::sym) {
-    if (there && S_ISLNK(there->st_mode) && link_target(os, final_path) == source) return;
+    if (there && S_ISLNK(there->st_mode) && read_link(os, final_path) == source) return;
     const std::string path = prepare(file.name);
     if (os.symlink(source.c_str(), (path + ".tmp").c_str()) != 0)
       throw Error(path, fmt::format("cannot make a symbolic link: {}; --link copy works everywhere",

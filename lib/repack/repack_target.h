@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/context.h"
+#include "base/lock_file.h"
 #include "codebook/figures.h"
 #include "repack/repack_plan.h"
 #include "repack/repack_run.h"

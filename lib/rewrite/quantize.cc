@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/tensor_name.h"
 #include "manifest/profile.h"
 #include "rewrite/recipe.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/lock_file.h"
 #include "base/version.h"
 
 namespace planesmith {
@@ -71,7 +72,9 @@ PackSink::PackSink(const Context& context, PackSinkSpec spec, Trust trust)
 File PackSink::engine_lock() const {
   for (;;) {
     File file = File::open_write(context_.os, stem_ + ".lock");
-    file.lock();
+    wait_until(
+        context_, [&] { return try_flock(context_.os, file); },
+        [&] { return fmt::format("waiting for {}, held by {}", file.path(), flock_holder(file)); });
     // The pack may have been taken away with its lock, and another have come, while this one was waited for.
     if (const std::string path = file.path();
         exists(context_.os, path) && status(context_.os, path).st_ino == file.status().st_ino)

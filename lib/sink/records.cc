@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/wait_for_lock.h"
+#include "base/lock_file.h"
 
 namespace planesmith {
 namespace {

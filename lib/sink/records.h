@@ -13,6 +13,7 @@
 
 #include "base/context.h"
 #include "base/file.h"
+#include "base/lock_file.h"
 #include "manifest/manifest.h"
 
 namespace planesmith {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "plan/describe.h"
 
 namespace planesmith {

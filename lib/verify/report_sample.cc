@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "verify/report.h"
 
 namespace planesmith {

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "verify/report.h"
 
 namespace planesmith {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/text.h"
 #include "pipeline/expert_source.h"
 #include "quant/backend.h"
 #include "store/locate.h"

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "manifest/known_model.h"
 #include "plan/describe.h"
 #include "verify/other_identity.h"

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/text.h"
 #include "bench/bench.h"
 #include "chunks/pack.h"
 #include "chunks/unpack.h"

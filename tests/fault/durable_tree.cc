@@ -120,6 +120,7 @@ void DurableTree::synced(int fd) {
   const Node node = node_of(st);
   if (node == 0) return;
   durable_[node].mode = st.st_mode;
+  durable_[node].modified = st.st_mtim;
   if (S_ISDIR(st.st_mode)) {
     for (Change& c : changes_)
       if (std::any_of(c.edits.begin(), c.edits.end(),
@@ -127,10 +128,17 @@ void DurableTree::synced(int fd) {
         c.durable = true;
     return;
   }
+  data_synced(fd);
+}
+
+void DurableTree::data_synced(int fd) {
+  struct stat st {};
+  must(::fstat(fd, &st) == 0, "fstat");
+  const Node node = node_of(st);
+  if (node == 0) return;
   // The descriptor may be for writing only, so it is read by name.
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   durable_[node].contents = std::make_shared<std::string>(contents_of(path, st));
-  durable_[node].modified = st.st_mtim;
 }
 
 void DurableTree::collect(const std::string& directory, std::map<Node, std::string>& paths) const {

@@ -18,9 +18,10 @@ enum class Loss {
 };
 inline constexpr Loss kLosses[] = {Loss::none, Loss::all, Loss::contents, Loss::scattered};
 
-// Follows the operations done under one directory. A file's contents and mode are durable once the file was
-// synced, a name (made, linked, renamed, removed) once its directory was; a rename is one step, durable with
-// either directory. Everything found at the start is durable. Paths outside the directory are ignored.
+// Follows the operations done under one directory. A file's contents are durable once its data were synced,
+// its mode and times once all of it was (fsync), a name (made, linked, renamed, removed) once its directory
+// was; a rename is one step, durable with either directory. Everything found at the start is durable. Paths
+// outside the directory are ignored.
 class DurableTree {
  public:
   explicit DurableTree(std::string root);
@@ -28,7 +29,8 @@ class DurableTree {
   // To be called after each operation that succeeded.
   void made(const std::string& path);  // file, directory or symbolic link
   void removed(const std::string& path);
-  void synced(int fd);  // a file or a directory
+  void synced(int fd);       // a file or a directory, with all that belongs to it
+  void data_synced(int fd);  // a file's contents and size only
   // A rename or a hard link. `from` is looked up before the operation, where it still has its old name.
   struct Name {
     std::uint64_t directory = 0, node = 0;  // 0: outside the tree

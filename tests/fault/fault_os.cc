@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <type_traits>
@@ -46,6 +47,12 @@ bool FaultOs::refused(const Call& call) {
     return true;
   }
   ++operations_;
+  if (const auto missing = fault_.missing.find(std::string_view(call.name));
+      missing != fault_.missing.end()) {
+    hit_ = true;
+    errno = missing->second;
+    return true;
+  }
   if (fault_.interruptions && call.interruptible) {
     const std::string id = fmt::format("{} {}", call.name, call.what);
     if (interrupted_.insert(id).second) {
@@ -99,23 +106,57 @@ std::string fd_name(int fd) {
   return fmt::format("descriptor {}", fd);
 }
 
+bool is_directory(int fd) {
+  struct stat st {};
+  return ::fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+// A path that leads to what a name relative to a descriptor means, wherever the directory has moved to.
+std::string model_path(int dir, const char* path) {
+  return dir == AT_FDCWD || path[0] == '/' ? path : fmt::format("/proc/self/fd/{}/{}", dir, path);
+}
+
+// The same for messages.
+std::string shown_path(int dir, const char* path) {
+  if (dir == AT_FDCWD || path[0] == '/') return path;
+  char real[4096];
+  const ssize_t n = ::readlink(fmt::format("/proc/self/fd/{}", dir).c_str(), real, sizeof real);
+  return fmt::format("{}/{}", std::string(real, n < 0 ? 0 : static_cast<std::size_t>(n)), path);
+}
+
 }  // namespace
 
-int FaultOs::open(const char* path, int flags, mode_t mode) {
+template <typename Open>
+int FaultOs::open_file(const char* call, const std::string& path, const std::string& shown, int flags,
+                       Open&& open) {
   const bool writes = (flags & (O_CREAT | O_TRUNC)) != 0 || (flags & O_ACCMODE) != O_RDONLY;
   const bool alters = (flags & (O_CREAT | O_TRUNC)) != 0;
-  return guarded({"open", path,
+  return guarded({call, shown,
                   alters   ? Call::grows
                   : writes ? Call::changes
                            : Call::looks,
                   true},
                  [&] {
                    struct stat st {};
-                   const bool makes = (flags & O_CREAT) != 0 && Os::stat(path, &st) != 0;
-                   const int fd = Os::open(path, flags, mode);
+                   const bool makes = (flags & O_CREAT) != 0 && Os::lstat(path.c_str(), &st) != 0;
+                   const int fd = open();
                    if (fd >= 0 && makes) tree_.made(path);
                    return fd;
                  });
+}
+
+int FaultOs::open(const char* path, int flags, mode_t mode) {
+  return open_file("open", path, path, flags, [&] { return Os::open(path, flags, mode); });
+}
+
+int FaultOs::openat2(int dir, const char* path, int flags, mode_t mode, std::uint64_t resolve) {
+  return open_file("openat2", model_path(dir, path), shown_path(dir, path), flags,
+                   [&] { return Os::openat2(dir, path, flags, mode, resolve); });
+}
+
+int FaultOs::openat(int dir, const char* path, int flags, mode_t mode) {
+  return open_file("openat", model_path(dir, path), shown_path(dir, path), flags,
+                   [&] { return Os::openat(dir, path, flags, mode); });
 }
 
 int FaultOs::close(int fd) {
@@ -143,7 +184,8 @@ ssize_t FaultOs::write(int fd, const void* from, std::size_t n) {
 }
 
 int FaultOs::fsync(int fd) {
-  return guarded({"fsync", fd_name(fd), Call::syncs, true}, [&] {  // not really: the model is what counts
+  const char* call = is_directory(fd) ? "sync directory" : "fsync";
+  return guarded({call, fd_name(fd), Call::syncs, true}, [&] {  // not really: the model is what counts
     tree_.synced(fd);
     return 0;
   });
@@ -151,7 +193,7 @@ int FaultOs::fsync(int fd) {
 
 int FaultOs::fdatasync(int fd) {
   return guarded({"fdatasync", fd_name(fd), Call::syncs, true}, [&] {
-    tree_.synced(fd);
+    tree_.data_synced(fd);
     return 0;
   });
 }
@@ -177,60 +219,82 @@ int FaultOs::access(const char* path, int mode) {
 }
 
 int FaultOs::rename(const char* from, const char* to) {
-  return guarded({"rename", fmt::format("{} to {}", from, to), Call::grows}, [&] {
-    const DurableTree::Name source = tree_.look_up(from);
-    const int result = Os::rename(from, to);
-    if (result == 0) tree_.renamed(source, to);
-    return result;
-  });
+  return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
-
 int FaultOs::link(const char* from, const char* to) {
-  return guarded({"link", fmt::format("{} to {}", from, to), Call::grows}, [&] {
-    const int result = Os::link(from, to);
-    if (result == 0) tree_.linked(tree_.look_up(from), to);
-    return result;
-  });
+  return linkat(AT_FDCWD, from, AT_FDCWD, to);
 }
-
 int FaultOs::unlink(const char* path) {
-  return guarded({"unlink", path, Call::changes}, [&] {
-    const int result = Os::unlink(path);
-    if (result == 0) tree_.removed(path);
-    return result;
-  });
+  return unlinkat(AT_FDCWD, path, 0);
 }
-
 int FaultOs::rmdir(const char* path) {
-  return guarded({"rmdir", path, Call::changes}, [&] {
-    const int result = Os::rmdir(path);
-    if (result == 0) tree_.removed(path);
+  return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
+}
+int FaultOs::mkdir(const char* path, mode_t mode) {
+  return mkdirat(AT_FDCWD, path, mode);
+}
+int FaultOs::symlink(const char* target, const char* path) {
+  return symlinkat(target, AT_FDCWD, path);
+}
+
+int FaultOs::renameat(int from_dir, const char* from, int to_dir, const char* to) {
+  const std::string what = fmt::format("{} to {}", shown_path(from_dir, from), shown_path(to_dir, to));
+  return guarded({"rename", what, Call::grows}, [&] {
+    const DurableTree::Name source = tree_.look_up(model_path(from_dir, from));
+    const int result = Os::renameat(from_dir, from, to_dir, to);
+    if (result == 0) tree_.renamed(source, model_path(to_dir, to));
     return result;
   });
 }
 
-int FaultOs::mkdir(const char* path, mode_t mode) {
-  return guarded({"mkdir", path, Call::grows}, [&] {
-    const int result = Os::mkdir(path, mode);
-    if (result == 0) tree_.made(path);
+int FaultOs::linkat(int from_dir, const char* from, int to_dir, const char* to) {
+  const std::string what = fmt::format("{} to {}", shown_path(from_dir, from), shown_path(to_dir, to));
+  return guarded({"link", what, Call::grows}, [&] {
+    const int result = Os::linkat(from_dir, from, to_dir, to);
+    if (result == 0) tree_.linked(tree_.look_up(model_path(from_dir, from)), model_path(to_dir, to));
     return result;
   });
+}
+
+int FaultOs::unlinkat(int dir, const char* path, int flags) {
+  const char* call = (flags & AT_REMOVEDIR) != 0 ? "rmdir" : "unlink";
+  return guarded({call, shown_path(dir, path), Call::changes}, [&] {
+    const int result = Os::unlinkat(dir, path, flags);
+    if (result == 0) tree_.removed(model_path(dir, path));
+    return result;
+  });
+}
+
+int FaultOs::mkdirat(int dir, const char* path, mode_t mode) {
+  return guarded({"mkdir", shown_path(dir, path), Call::grows}, [&] {
+    const int result = Os::mkdirat(dir, path, mode);
+    if (result == 0) tree_.made(model_path(dir, path));
+    return result;
+  });
+}
+
+int FaultOs::symlinkat(const char* target, int dir, const char* path) {
+  return guarded({"symlink", shown_path(dir, path), Call::grows}, [&] {
+    const int result = Os::symlinkat(target, dir, path);
+    if (result == 0) tree_.made(model_path(dir, path));
+    return result;
+  });
+}
+
+ssize_t FaultOs::readlinkat(int dir, const char* path, char* to, std::size_t n) {
+  return guarded({"readlink", shown_path(dir, path)}, [&] { return Os::readlinkat(dir, path, to, n); });
+}
+
+int FaultOs::fstatat(int dir, const char* path, struct stat* out, int flags) {
+  return guarded({"fstatat", shown_path(dir, path)}, [&] { return Os::fstatat(dir, path, out, flags); });
+}
+
+int FaultOs::fchmod(int fd, mode_t mode) {
+  return guarded({"chmod", fd_name(fd), Call::changes}, [&] { return Os::fchmod(fd, mode); });
 }
 
 int FaultOs::chmod(const char* path, mode_t mode) {
   return guarded({"chmod", path, Call::changes}, [&] { return Os::chmod(path, mode); });
-}
-
-int FaultOs::symlink(const char* target, const char* path) {
-  return guarded({"symlink", path, Call::grows}, [&] {
-    const int result = Os::symlink(target, path);
-    if (result == 0) tree_.made(path);
-    return result;
-  });
-}
-
-ssize_t FaultOs::readlink(const char* path, char* to, std::size_t n) {
-  return guarded({"readlink", path}, [&] { return Os::readlink(path, to, n); });
 }
 
 int FaultOs::flock(int fd, int operation) {
@@ -258,6 +322,10 @@ int FaultOs::fadvise(int fd, off_t offset, off_t n, int advice) {
 
 DIR* FaultOs::opendir(const char* path) {
   return guarded({"opendir", path}, [&] { return Os::opendir(path); });
+}
+
+DIR* FaultOs::fdopendir(int fd) {
+  return guarded({"fdopendir", fd_name(fd)}, [&] { return Os::fdopendir(fd); });
 }
 
 struct dirent* FaultOs::readdir(DIR* dir) {

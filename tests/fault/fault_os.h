@@ -1,16 +1,17 @@
 // An operating system that fails on purpose. Each fault test gives one to the code under test in its Context.
 //
-// Two ways to break things, on a directory whose files are real:
+// Ways to break things, on a directory whose files are real:
 //  - the nth operation that can fail with a given errno does (and, where the fault lasts, every later one);
 //  - the process ends after the nth operation that changes something: from then on every call fails and does
-//  nothing.
-//    lose_power() then takes away what was not synced. No exception is thrown for it, so that destructors and
-//    other threads run into the same wall; whatever the code reports afterwards was never seen by anybody.
+//    nothing. lose_power() then takes away what was not synced. No exception is thrown for it, so that
+//    destructors and other threads run into the same wall; what the code reports afterwards is lost with it;
+//  - calls that the storage does not have fail all along.
 // Besides, transfers can be short and calls interrupted all along.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -25,11 +26,16 @@ struct Fault {
   bool lasting = false;          // a full disk stays full
   bool short_transfers = false;  // every read and write moves about half of what it could
   bool interruptions = false;    // every call that a signal can interrupt is, once, before it is done
+  std::map<std::string, int, std::less<>> missing =
+      {};  // calls by name ("flock", "sync directory"): their errno
 
   static Fault fail(std::uint64_t nth, int error, bool lasting = false) {
     return {.kind = Kind::error, .nth = nth, .error = error, .lasting = lasting};
   }
   static Fault crash_after(std::uint64_t nth) { return {.kind = Kind::crash, .nth = nth}; }
+  static Fault without(std::map<std::string, int, std::less<>> calls) {
+    return {.missing = std::move(calls)};
+  }
   static Fault slow_and_interrupted() { return {.short_transfers = true, .interruptions = true}; }
 };
 
@@ -64,13 +70,23 @@ class FaultOs : public planesmith::Os {
   int mkdir(const char* path, mode_t mode) override;
   int chmod(const char* path, mode_t mode) override;
   int symlink(const char* target, const char* path) override;
-  ssize_t readlink(const char* path, char* to, std::size_t n) override;
+  int fchmod(int fd, mode_t mode) override;
+  int openat2(int dir, const char* path, int flags, mode_t mode, std::uint64_t resolve) override;
+  int openat(int dir, const char* path, int flags, mode_t mode) override;
+  int fstatat(int dir, const char* path, struct stat* out, int flags) override;
+  int mkdirat(int dir, const char* path, mode_t mode) override;
+  int renameat(int from_dir, const char* from, int to_dir, const char* to) override;
+  int linkat(int from_dir, const char* from, int to_dir, const char* to) override;
+  int unlinkat(int dir, const char* path, int flags) override;
+  int symlinkat(const char* target, int dir, const char* path) override;
+  ssize_t readlinkat(int dir, const char* path, char* to, std::size_t n) override;
   int flock(int fd, int operation) override;
   int clone_range(int to, std::uint64_t to_offset, int from, std::uint64_t from_offset,
                   std::uint64_t n) override;
   off_t lseek(int fd, off_t offset, int whence) override;
   int fadvise(int fd, off_t offset, off_t n, int advice) override;
   DIR* opendir(const char* path) override;
+  DIR* fdopendir(int fd) override;
   struct dirent* readdir(DIR* dir) override;
   int closedir(DIR* dir) override;
 
@@ -79,6 +95,8 @@ class FaultOs : public planesmith::Os {
   template <typename Do>
   auto guarded(const Call& call, Do&& work) -> decltype(work());
   bool refused(const Call& call);
+  template <typename Open>
+  int open_file(const char* call, const std::string& path, const std::string& shown, int flags, Open&& open);
   void count_down(const Call& call);
 
   std::recursive_mutex

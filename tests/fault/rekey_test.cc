@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/lock_file.h"
 #include "fault/fault_os.h"
 #include "maintain/prune.h"
 #include "rekey_store.h"

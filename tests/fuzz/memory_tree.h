@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -38,15 +39,61 @@ class MemoryTree : public planesmith::Os {
       if ((flags & O_CREAT) == 0) return fail(ENOENT);
       if (!may_make(path)) return -1;
       node = nodes_[path] = std::make_shared<Node>(Node{.mode = S_IFREG | mode});
+    } else if ((flags & O_EXCL) != 0) {
+      return fail(EEXIST);
     }
+    if (S_ISLNK(node->mode)) return fail((flags & O_DIRECTORY) != 0 ? ENOTDIR : ELOOP);
+    if ((flags & O_DIRECTORY) != 0 && !S_ISDIR(node->mode)) return fail(ENOTDIR);
     if ((flags & O_TRUNC) != 0) *node = Node{.mode = node->mode};
     for (std::size_t i = 0; i < open_.size(); ++i)
-      if (!open_[i]) {
-        open_[i] = node;
+      if (!open_[i].node) {
+        open_[i] = {node, path};
         return kFirst + static_cast<int>(i);
       }
-    open_.push_back(node);
+    open_.push_back({node, path});
     return kFirst + static_cast<int>(open_.size()) - 1;
+  }
+  int openat(int dir, const char* path, int flags, mode_t mode) override {
+    return open(full(dir, path).c_str(), flags, mode);
+  }
+  int openat2(int dir, const char* path, int flags, mode_t mode, std::uint64_t) override {
+    return openat(dir, path, flags, mode);  // a path through a link is none that is there
+  }
+  int fstatat(int dir, const char* path, struct stat* out, int) override {
+    return lstat(full(dir, path).c_str(), out);
+  }
+  int mkdirat(int dir, const char* path, mode_t mode) override {
+    return mkdir(full(dir, path).c_str(), mode);
+  }
+  int renameat(int from_dir, const char* from, int to_dir, const char* to) override {
+    return rename(full(from_dir, from).c_str(), full(to_dir, to).c_str());
+  }
+  int linkat(int from_dir, const char* from, int to_dir, const char* to) override {
+    return link(full(from_dir, from).c_str(), full(to_dir, to).c_str());
+  }
+  int unlinkat(int dir, const char* path, int flags) override {
+    const std::string name = full(dir, path);
+    return (flags & AT_REMOVEDIR) != 0 ? rmdir(name.c_str()) : unlink(name.c_str());
+  }
+  int symlinkat(const char* target, int dir, const char* path) override {
+    return symlink(target, full(dir, path).c_str());
+  }
+  ssize_t readlinkat(int dir, const char* path, char* to, std::size_t n) override {
+    const std::shared_ptr<Node> node = find(full(dir, path));
+    if (!node) return fail(ENOENT);
+    n = std::min(n, node->target.size());
+    memcpy(to, node->target.data(), n);
+    return static_cast<ssize_t>(n);
+  }
+  int fchmod(int fd, mode_t mode) override {
+    Node& node = *at(fd);
+    node.mode = (node.mode & S_IFMT) | mode;
+    return 0;
+  }
+  DIR* fdopendir(int fd) override {
+    DIR* listing = opendir(open_[static_cast<std::size_t>(fd - kFirst)].path.c_str());
+    close(fd);
+    return listing;
   }
   int close(int fd) override {
     at(fd).reset();
@@ -128,19 +175,24 @@ class MemoryTree : public planesmith::Os {
     nodes_[path] = std::make_shared<Node>(Node{.mode = S_IFLNK | 0777, .target = target});
     return 0;
   }
-  ssize_t readlink(const char* path, char* to, std::size_t n) override {
+  int unlink(const char* path) override {
     const std::shared_ptr<Node> node = find(path);
     if (!node) return fail(ENOENT);
-    n = std::min(n, node->target.size());
-    memcpy(to, node->target.data(), n);
-    return static_cast<ssize_t>(n);
-  }
-  int unlink(const char* path) override {
-    if (!find(path)) return fail(ENOENT);
+    if (S_ISDIR(node->mode)) return fail(EISDIR);
     nodes_.erase(nodes_.find(std::string_view(path)));
     return 0;
   }
-  int rmdir(const char* path) override { return unlink(path); }
+  int rmdir(const char* path) override {
+    const std::shared_ptr<Node> node = find(path);
+    if (!node) return fail(ENOENT);
+    if (!S_ISDIR(node->mode)) return fail(ENOTDIR);
+    const std::string prefix = std::string(path) + "/";
+    if (const auto inner = nodes_.lower_bound(prefix);
+        inner != nodes_.end() && inner->first.starts_with(prefix))
+      return fail(ENOTEMPTY);
+    nodes_.erase(nodes_.find(std::string_view(path)));
+    return 0;
+  }
   int mkdir(const char* path, mode_t mode) override {
     if (find(path)) return fail(EEXIST);
     if (!may_make(path)) return -1;
@@ -156,7 +208,7 @@ class MemoryTree : public planesmith::Os {
   DIR* opendir(const char* path) override {
     if (!find(path)) return nullptr;
     auto* listing = new Listing;
-    const std::string prefix = std::string(path) + "/";
+    const std::string prefix = std::string(path) + "/";  // no target lists "."
     for (auto node = nodes_.upper_bound(prefix); node != nodes_.end() && node->first.starts_with(prefix);
          ++node)
       if (node->first.find('/', prefix.size()) == std::string::npos)
@@ -186,7 +238,18 @@ class MemoryTree : public planesmith::Os {
     errno = error;
     return -1;
   }
-  std::shared_ptr<Node>& at(int fd) { return open_[static_cast<std::size_t>(fd - kFirst)]; }
+  struct Opened {
+    std::shared_ptr<Node> node;
+    std::string path;
+  };
+  std::shared_ptr<Node>& at(int fd) { return open_[static_cast<std::size_t>(fd - kFirst)].node; }
+  // The path that a name relative to a descriptor means.
+  std::string full(int dir, const char* path) const {
+    if (dir == AT_FDCWD) return path;
+    const std::string& directory = open_[static_cast<std::size_t>(dir - kFirst)].path;
+    if (strcmp(path, ".") == 0) return directory;
+    return directory == "." ? path : directory + "/" + path;
+  }
   std::shared_ptr<Node> find(std::string_view path) const {
     const auto node = nodes_.find(path);
     return node == nodes_.end() ? nullptr : node->second;
@@ -203,12 +266,13 @@ class MemoryTree : public planesmith::Os {
     *out = {};
     out->st_mode = node.mode;
     out->st_size = node.size;
+    out->st_uid = ::geteuid();
     out->st_ino = reinterpret_cast<ino_t>(&node);
     out->st_nlink = 1;
     return 0;
   }
 
   Nodes nodes_;
-  std::vector<std::shared_ptr<Node>> open_;
+  std::vector<Opened> open_;
   std::size_t read_ = 0;
 };

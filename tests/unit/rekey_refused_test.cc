@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/lock_file.h"
 #include "maintain/prune.h"
 #include "maintain/rekey.h"
 #include "rekey_store.h"
@@ -112,7 +113,7 @@ TEST_CASE("rekey refuses what it should not touch") {
   }
   SUBCASE("somebody writes a pack") {
     File lock = File::open_write(posix(), bench.stem("old", format::Tier::base, 0) + ".lock");
-    REQUIRE(lock.try_lock());
+    REQUIRE(try_flock(posix(), lock));
     refuses(bench, request, "is locked");
   }
   SUBCASE("somebody builds a layer of the cache") {
@@ -250,7 +251,7 @@ TEST_CASE("prune stays away from what somebody writes") {
   }
   SUBCASE("a pack") {
     File lock = File::open_write(posix(), bench.stem("old", format::Tier::base, 0) + ".lock");
-    REQUIRE(lock.try_lock());
+    REQUIRE(try_flock(posix(), lock));
     CHECK(refused());
   }
   CHECK(ask(bench.dir.path(), "old").hit());

@@ -1,0 +1,29 @@
+#include "base/file_status.h"
+
+#include <fmt/format.h>
+#include <pwd.h>
+
+#include <vector>
+
+#include "base/text.h"
+
+namespace planesmith {
+
+bool unchanged(const struct stat& before, const struct stat& after) {
+  return before.st_ino == after.st_ino && before.st_size == after.st_size &&
+         before.st_mtim.tv_sec == after.st_mtim.tv_sec && before.st_mtim.tv_nsec == after.st_mtim.tv_nsec;
+}
+
+std::string owner_and_mode(const struct stat& status) {
+  std::vector<char> buffer(4096);
+  struct passwd entry {
+  }, *found = nullptr;
+  const bool named =
+      getpwuid_r(status.st_uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr;
+  return fmt::format("user {}, mode {:04o}",
+                     named ? fmt::format("{} ({})", printable(entry.pw_name), status.st_uid)
+                           : fmt::format("{}", status.st_uid),
+                     status.st_mode & 07777);
+}
+
+}  // namespace planesmith

@@ -1,0 +1,28 @@
+// What a file's status tells about it.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <string>
+
+namespace planesmith {
+
+// Whether two are one file, whatever its names: device and inode.
+inline bool same_file(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// Whether a file's content has not been changed between two looks: inode, size and modification time. Not
+// ctime, which another hard link or a mode moves too, and which moves by itself on some network file systems.
+bool unchanged(const struct stat& before, const struct stat& after);
+
+// Bytes on disk; holes take none.
+inline std::uint64_t allocated_bytes(const struct stat& status) {
+  return static_cast<std::uint64_t>(status.st_blocks) * 512;
+}
+
+// "user alice (1000), mode 0644"
+std::string owner_and_mode(const struct stat& status);
+
+}  // namespace planesmith
