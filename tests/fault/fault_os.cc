@@ -49,7 +49,7 @@ bool FaultOs::refused(const Call& call) {
   ++operations_;
   if (const auto missing = fault_.missing.find(std::string_view(call.name));
       missing != fault_.missing.end()) {
-    hit_ = true;
+    missed_ = true;
     errno = missing->second;
     return true;
   }
@@ -368,12 +368,15 @@ std::uint64_t fail_each(const std::string& root, int error, bool lasting,
 
 std::uint64_t crash_each(const std::string& root, const std::function<void()>& prepare,
                          const std::function<void(planesmith::Os&)>& work,
-                         const std::function<void(const FaultOs&)>& after) {
+                         const std::function<void(const FaultOs&)>& after,
+                         const std::map<std::string, int, std::less<>>& missing) {
   std::uint64_t faults = 0;
   for (std::uint64_t nth = 1;; ++nth) {
     for (const Loss loss : kLosses) {
       prepare();
-      FaultOs os(root, Fault::crash_after(nth));
+      Fault fault = Fault::crash_after(nth);
+      fault.missing = missing;
+      FaultOs os(root, fault);
       const bool hit = run(os, work);
       if (hit) os.lose_power(loss, static_cast<unsigned>(nth));
       after(os);

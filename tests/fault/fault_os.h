@@ -45,6 +45,7 @@ class FaultOs : public planesmith::Os {
   FaultOs(const std::string& root, Fault fault) : tree_(root), fault_(fault) {}
 
   bool hit() const { return hit_; }                         // the fault came about
+  bool missed() const { return missed_; }                   // a missing call was tried
   std::uint64_t operations() const { return operations_; }  // of any kind, so far
   const std::string& hit_at() const { return hit_at_; }     // "rename /x/y.tmp": for messages
   void lose_power(Loss loss, unsigned seed = 0) { tree_.lose_power(loss, seed); }
@@ -104,7 +105,7 @@ class FaultOs : public planesmith::Os {
   DurableTree tree_;
   const Fault fault_;
   std::uint64_t operations_ = 0, met_ = 0;
-  bool hit_ = false, dead_ = false;
+  bool hit_ = false, missed_ = false, dead_ = false;
   std::string hit_at_;
   std::set<std::string> interrupted_;  // calls waiting to be repeated
 };
@@ -124,4 +125,5 @@ std::uint64_t fail_each(const std::string& root, int error, bool lasting,
 // Ends the process after the 1st, 2nd, ... operation that changes something, with every kind of loss.
 std::uint64_t crash_each(const std::string& root, const std::function<void()>& prepare,
                          const std::function<void(planesmith::Os&)>& work,
-                         const std::function<void(const FaultOs&)>& after);
+                         const std::function<void(const FaultOs&)>& after,
+                         const std::map<std::string, int, std::less<>>& missing = {});
