@@ -21,6 +21,8 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
   request.ckpt_id = flags.identity.pin;
   request.trust = trust_of(flags);
   request.dry_run = flags.dry_run;
+  request.check_space = !flags.no_space_check;
+  if (flags.group_shared) share_with_group(context);
   request.drafts = flags.drafts;
   if (flags.layers) request.layers = parse_number_list(*flags.layers, "--layers");
   const FromCacheReport report = packs_from_planescache(context, request, choose_kernels(flags.isa));

@@ -20,9 +20,11 @@ struct BuildFlags {
   std::optional<std::string> layers, gpus;  // none: all
   IdentityOptions identity;
   bool force = false, recheck = false, dry_run = false, json = false;
+  bool group_shared = false, no_space_check = false;
 };
 
-// --world, --rank, --zero-mode, --layers, --drafts, -f, -n, --recheck, --json, --backend, --gpus, --isa.
+// --world, --rank, --zero-mode, --layers, --drafts, -f, -n, --recheck, --json, --backend, --gpus, --isa,
+// --group-shared, --no-space-check.
 void add_build_flags(CLI::App& app, BuildFlags& flags);
 
 Trust trust_of(const BuildFlags& flags);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,6 +47,19 @@ void keep_standard_streams_apart() {
   for (int fd = 0; fd < 3; ++fd)
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", kUnusable[fd]) != fd) _exit(1);
 }
+
+// What the storage cannot do is said like any other message, as long as the work goes on.
+class NotesTo {
+ public:
+  NotesTo(Os& os, Progress& progress) : os_(os) {
+    os_.pass_notes_to([&progress](const std::string& line) { progress.say(line); });
+  }
+  NotesTo(const NotesTo&) = delete;
+  ~NotesTo() { os_.pass_notes_to(nullptr); }
+
+ private:
+  Os& os_;
+};
 
 void complain(const std::string& program, const std::string& what) {
   message(program + ": " + what + "\n");
@@ -122,6 +136,7 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
                     .stop = &stop,
                     .threads = flags.threads == 0 ? hardware_threads() : flags.threads,
                     .memory = parse_size(flags.memory, "--memory")};
+    const NotesTo notes(context.os, progress);
     if (flags.memory != CommonFlags{}.memory) progress.say("memory cap: " + exact_size(context.memory));
     const int status = body(context);
     progress.end();
@@ -135,6 +150,11 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
     complain(program, printable(error.what()));
   }
   return static_cast<int>(ErrorCode::failed);
+}
+
+void share_with_group(Context& context) {
+  context.group_shared = true;
+  ::umask(::umask(0) & ~static_cast<mode_t>(0070));
 }
 
 void print_result(const std::string& text) {

@@ -26,6 +26,10 @@ void add_common_flags(CLI::App& app, CommonFlags& flags);
 int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
                 const std::function<int(Context&)>& body);
 
+// --group-shared: what this run makes is open to the directory's group, whatever the umask, and so are its
+// locks and records.
+void share_with_group(Context& context);
+
 // Results go to stdout through this; a pipe that closed early or a full disk is an Error.
 void print_result(const std::string& text);
 

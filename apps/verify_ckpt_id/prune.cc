@@ -12,7 +12,7 @@ namespace {
 
 struct PruneOptions {
   PruneRequest request;
-  bool json = false;
+  bool group_shared = false, json = false;
 };
 
 void declare(CLI::App& app, PruneOptions& options) {
@@ -21,12 +21,14 @@ void declare(CLI::App& app, PruneOptions& options) {
   app.add_option("--keep", options.request.keep, "Identities to keep; everything of any other goes")
       ->required();
   app.add_flag("-f,--force", options.request.force, "Remove (default: only show what would be removed)");
+  app.add_flag("--group-shared", options.group_shared, "The store and its locks are shared with a group");
   app.add_flag("--json", options.json, "Print one JSON document");
 }
 
 int run(Context& context, const PruneOptions& options) {
   if (options.request.planescache.empty() && options.request.store.empty())
     throw Error(ErrorCode::usage, "", "give --planescache, --store or both");
+  if (options.group_shared) share_with_group(context);
   const PruneReport report = prune(context, options.request);
   const bool removed = options.request.force;
   if (options.json) {

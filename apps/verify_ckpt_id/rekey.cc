@@ -12,7 +12,7 @@ namespace {
 
 struct RekeyOptions {
   RekeyRequest request;
-  bool json = false;
+  bool group_shared = false, json = false;
 };
 
 void declare(CLI::App& app, RekeyOptions& options) {
@@ -20,12 +20,15 @@ void declare(CLI::App& app, RekeyOptions& options) {
   app.add_option("--to", options.request.to, "Identity that it gets")->required();
   app.add_option("--planescache", options.request.planescache, "Root of a planes cache");
   app.add_option("--store", options.request.store, "Directory of packs");
+  app.add_flag("--copy", options.request.copy, "Copy the data where the file system refuses hard links");
+  app.add_flag("--group-shared", options.group_shared, "The store and its locks are shared with a group");
   app.add_flag("-n,--dry-run", options.request.dry_run,
                "Check, and show what would be renamed; change nothing");
   app.add_flag("--json", options.json, "Print one JSON document");
 }
 
 int run(Context& context, const RekeyOptions& options) {
+  if (options.group_shared) share_with_group(context);
   const RekeyReport report = rekey(context, options.request);
   if (options.json) {
     Json moved = Json::array(), already = Json::array();

@@ -20,5 +20,7 @@ void forget(Os& os, std::string_view group, std::string_view key);
 
 // What tells that a file was not changed since: size, both times, inode.
 Json file_stamp(const struct stat& status);
+// Whether two of them tell the same in all but ctime, which another hard link or a change of mode moves, too.
+bool same_but_ctime(const Json& a, const Json& b);
 
 }  // namespace planesmith

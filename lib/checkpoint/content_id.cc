@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/file_status.h"
 #include "base/json.h"
 #include "base/parallel.h"
 #include "base/stream.h"
@@ -15,13 +16,6 @@
 
 namespace planesmith {
 namespace {
-
-bool same_times(const struct stat& a, const struct stat& b) {
-  const auto same = [](const timespec& s, const timespec& t) {
-    return s.tv_sec == t.tv_sec && s.tv_nsec == t.tv_nsec;
-  };
-  return a.st_size == b.st_size && same(a.st_mtim, b.st_mtim) && same(a.st_ctim, b.st_ctim);
-}
 
 // File times move in ticks of the kernel's clock. A file changed this very tick could change again without
 // its times telling, and the digest would be remembered for good: so the tick is waited out.
@@ -40,7 +34,7 @@ std::string hash_shard(const Context& context, const std::string& path, Bytes bu
   Sha256 sha;
   stream_ahead(context, file, 0, static_cast<std::uint64_t>(before.st_size), buffer,
                [&](ConstBytes piece) { sha.update(piece); });
-  if (!same_times(before, file.status()))
+  if (!unchanged(before, file.status()))
     throw Error(path, "changed while it was read; let the one that writes it finish, then run this again");
   std::string digest = hex(sha.finish());
   remember_digest(context.os, path, before, digest);
@@ -102,9 +96,12 @@ Identity resolve_identity(const Context& context, const IdentityOptions& options
   if (options.pin) {
     if (options.pin->empty()) refuse("--ckpt-id is empty");
     if (!is_utf8(*options.pin)) refuse("--ckpt-id is not valid UTF-8");
+    if (has_control_characters(*options.pin)) refuse("--ckpt-id has control characters");
     return {*options.pin, "pinned with --ckpt-id"};
   }
   if (options.served_path) {
+    if (has_control_characters(*options.served_path)) refuse("--served-path has control characters");
+    if (has_control_characters(options.revision.value_or(""))) refuse("--revision has control characters");
     const std::string revision = options.revision.value_or("");
     const std::string how = fmt::format("the engine's own for served path '{}'", *options.served_path);
     struct stat st {};

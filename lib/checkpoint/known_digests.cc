@@ -1,6 +1,9 @@
 #include "checkpoint/known_digests.h"
 
+#include <unistd.h>
+
 #include <charconv>
+#include <ctime>
 #include <vector>
 
 #include "base/error.h"
@@ -25,7 +28,12 @@ std::string from_blob_name(const std::string& path) {
 std::string from_download_metadata(Os& os, const std::string& directory, const std::string& name,
                                    const struct stat& status) {
   const std::string path = join(directory, ".cache/huggingface/download/" + name + ".metadata");
-  if (!exists(os, path)) return "";
+  // It speaks for a file's content, so it counts only where no one else wrote it and no clock is ahead.
+  struct stat st {};
+  const std::time_t now = std::time(nullptr);
+  if (os.lstat(path.c_str(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != ::geteuid() ||
+      st.st_mtim.tv_sec > now)
+    return "";
   std::string text;
   try {
     text = read_text(os, path, 4096);
@@ -45,12 +53,12 @@ std::string from_download_metadata(Os& os, const std::string& directory, const s
   if (error != std::errc() || end != lines[2].end()) return "";
   const double modified =
       static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
-  return modified <= recorded ? std::string(lines[1]) : "";
+  return modified <= recorded && recorded <= static_cast<double>(now) + 1 ? std::string(lines[1]) : "";
 }
 
 std::string from_user_cache(Os& os, const std::string& path, const struct stat& status) {
   const Json found = recall(os, kGroup, real_path(path));
-  if (!found.is_object() || found.value("file", Json()) != file_stamp(status)) return "";
+  if (!found.is_object() || !same_but_ctime(found.value("file", Json()), file_stamp(status))) return "";
   const Json digest = found.value("sha256", Json());
   return digest.is_string() && is_sha256(digest.get<std::string>()) ? digest.get<std::string>() : "";
 }

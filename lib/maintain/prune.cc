@@ -37,18 +37,22 @@ PruneReport prune(const Context& context, const PruneRequest& request) {
                               there.empty() ? "none" : fmt::format("'{}'", fmt::join(there, "', '"))));
   if (!request.force) return report;
 
+  const std::optional<Dir> root =
+      caches.empty() ? std::nullopt : std::optional(Dir::open(context.os, request.planescache));
+  const std::optional<Dir> directory =
+      request.store.empty() ? std::nullopt : Dir::find(context.os, request.store);
   StoreLocks locks;
-  for (const FoundCache* cache : caches) take_locks(os, *cache, locks);
-  for (const FoundPack* pack : packs) take_locks(os, *pack, locks);
+  for (const FoundCache* cache : caches) take_cache_locks(context, *root, cache->name, locks);
+  for (const FoundPack* pack : packs) take_pack_locks(context, *directory, name_of(pack->stem), locks);
   for (const FoundCache* cache : caches) {
     context.check_stop();
-    remove_cache(os, cache->path);
+    remove_cache(*root, cache->name);
   }
   for (const FoundPack* pack : packs) {
     context.check_stop();
-    remove_pack(os, pack->stem);
+    remove_pack(*directory, name_of(pack->stem));
   }
-  remove_stray_locks(os, store.directory);
+  if (directory) remove_stray_locks(context, *directory);
   return report;
 }
 

@@ -25,8 +25,8 @@ struct PruneReport {
 };
 
 // What has no identity (a directory without meta.json, a pack without sidecar) is never removed. Errors:
-// usage where an identity to keep is not there, which may be a slip that would cost the wrong one; somebody
-// holds a lock.
+// usage where an identity to keep is not there, which may be a slip that would cost the wrong one; another
+// process holds a lock; a link stands where a directory should.
 PruneReport prune(const Context& context, const PruneRequest& request);
 
 }  // namespace planesmith

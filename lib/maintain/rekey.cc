@@ -4,28 +4,67 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 
+#include "base/dir.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/file_contents.h"
+#include "base/file_status.h"
+#include "base/text.h"
 #include "maintain/retire.h"
 #include "store/store.h"
 
 namespace planesmith {
 namespace {
 
-bool same_file(Os& os, const std::string& a, const std::string& b) {
-  const struct stat left = status(os, a), right = status(os, b);
-  return left.st_dev == right.st_dev && left.st_ino == right.st_ino;
-}
-
-void write_durably(Os& os, const std::string& path, std::string_view text) {
-  File file = File::create(os, path);
+void write_durably(const Dir& dir, const std::string& name, std::string_view text) {
+  File file = dir.create_instead(name);
   file.write(bytes_of(text), 0);
   file.sync();
   file.close();
 }
+
+// A second name for the file; where the file system refuses that, and a copy was asked for, a copy.
+void link_or_copy(const Context& context, const RekeyRequest& request, const Dir& from,
+                  const std::string& name, const Dir& to, const std::string& new_name) {
+  if (from.try_link(name, to, new_name)) return;
+  if (!request.copy)
+    throw Error(
+        from.path_of(name),
+        fmt::format("the file system refuses hard links here ({}); --copy copies the data", strerror(errno)));
+  const File source = from.open_read(name);
+  File target = to.create_instead(new_name);
+  copy_contents(context, source, target);
+  target.close();
+}
+
+// Whether two names lead to one file, or to files of the same content. What was compared once is not read
+// again as long as both files stay as they are.
+class SameData {
+ public:
+  explicit SameData(const Context& context) : context_(context) {}
+  bool operator()(const Dir& a, const std::string& name_a, const Dir& b, const std::string& name_b) {
+    const std::optional<struct stat> left = a.look(name_a), right = b.look(name_b);
+    if (!left || !right) return false;
+    if (same_file(*left, *right)) return true;
+    const auto known = known_.find(name_a);
+    if (known != known_.end() && unchanged(known->second.first, *left) &&
+        unchanged(known->second.second, *right))
+      return true;
+    if (!same_contents(context_, a.open_read(name_a), b.open_read(name_b))) return false;
+    known_[name_a] = {*left, *right};
+    return true;
+  }
+
+ private:
+  const Context& context_;
+  std::map<std::string, std::pair<struct stat, struct stat>> known_;
+};
 
 // Tidies up behind a failure, which is what gets reported.
 void quietly(const std::function<void()>& tidy) {
@@ -47,10 +86,10 @@ class Item {
 };
 
 // The manifest under the new identity; empty: there is none.
-std::string manifest_under(Os& os, const std::string& path, const std::string& ckpt_id,
+std::string manifest_under(const Dir& dir, const std::string& name, const std::string& ckpt_id,
                            const std::function<void(Manifest&)>& adapt) {
-  if (!exists(os, path)) return "";
-  Manifest manifest = read_manifest(os, path);
+  if (!dir.exists(name)) return "";
+  Manifest manifest = parse_manifest(dir.read_text(name, kMostManifestBytes), dir.path_of(name));
   manifest.facts->ckpt_id = ckpt_id;
   adapt(manifest);
   return to_json(manifest);
@@ -58,154 +97,183 @@ std::string manifest_under(Os& os, const std::string& path, const std::string& c
 
 class CacheItem : public Item {
  public:
-  CacheItem(Os& os, const std::string& root, const FoundCache& old, const std::string& to)
-      : os_(os), old_(old), meta_(*old.meta) {
-    meta_.ckpt_id = to;
-    new_ = join(root, format::cache_directory(meta_));
+  CacheItem(const Context& context, const RekeyRequest& request, const Dir& root, const FoundCache& old)
+      : context_(context), request_(request), root_(root), old_(old), meta_(*old.meta) {
+    meta_.ckpt_id = request.to;
+    new_ = format::cache_directory(meta_);
   }
 
-  RekeyReport::Item paths() const override { return {old_.path, new_}; }
+  RekeyReport::Item paths() const override { return {old_.path, root_.path_of(new_)}; }
 
   void check() override {
-    struct stat st {};
-    if (os_.lstat(old_.path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode))
+    if (!S_ISDIR(root_.status(old_.name).st_mode))
       throw Error(old_.path, "is a link to a directory; rekey the directory where it stands");
+    const Dir old = root_.open_dir(old_.name);
     data_.clear();
-    for (const std::string& name : list_dir(os_, old_.path)) {
-      const std::string path = join(old_.path, name);
-      if (name == std::string(kCacheRecords) + ".lock")
-        continue;  // whether somebody holds it is seen when it is taken
+    for (const std::string& name : old.list()) {
+      // Whether a process holds the lock is seen when it is taken.
+      if (LockFile::lock_of(name, kCacheRecords) == std::string(kCacheRecords) + ".lock") continue;
       if (name.starts_with(kCacheRecords))
-        throw Error(path, "is of a build that has not finished; let it finish first");
-      if (os_.lstat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode))
-        throw Error(path, "is a directory, which a planes cache does not have; move it away first");
-      if (name != format::kMetaName && name != "manifest.json") data_.push_back(name);
+        throw Error(old.path_of(name), "is of a build that has not finished; let it finish first");
+      const mode_t mode = old.status(name).st_mode;
+      if (S_ISDIR(mode))
+        throw Error(old.path_of(name),
+                    "is a directory, which a planes cache does not have; move it away first");
+      if (S_ISLNK(mode) && name != format::kMetaName && name != kManifestName)
+        throw Error(old.path_of(name), "is a symbolic link; put the file itself here first");
+      if (name != format::kMetaName && name != kManifestName) data_.push_back(name);
     }
     if (!old_.note.empty())
       throw Error(old_.path, old_.note + "; verify the cache, or remove the manifest first");
-    made_ = exists(os_, new_);
+    const std::optional<Dir> made = root_.find_dir(new_);
+    made_ = made.has_value();
     if (!made_) return;
     for (const std::string& name : data_)
-      if (!exists(os_, join(new_, name)) || !same_file(os_, join(old_.path, name), join(new_, name)))
-        throw Error(new_, "holds another cache of the new identity; remove one of them first (prune)");
+      if (!same_data_(old, name, *made, name))
+        throw Error(made->path(),
+                    "holds another cache of the new identity; remove one of them first (prune)");
   }
 
-  void lock(StoreLocks& locks) override { take_locks(os_, old_, locks); }
+  void lock(StoreLocks& locks) override { take_cache_locks(context_, root_, old_.name, locks); }
 
   void make_new(StoreLocks&) override {
     if (!made_) {
       const std::string half = new_ + ".tmp";
-      remove_cache(os_, half);  // of a run that was cut short
-      make_dirs(os_, half);
+      remove_cache(root_, half);  // of a run that was cut short
+      const Dir directory = root_.make_dirs(half);
       try {
-        fill(half);
-        rename_file(os_, half, new_);
+        fill(directory);
+        root_.rename(half, new_);
       } catch (...) {
-        quietly([&] { remove_cache(os_, half); });
+        quietly([&] { remove_cache(root_, half); });
         throw;
       }
     }
     // Also where it was made before: whether its names became durable then is not known.
-    sync_dir(os_, parent_of(new_));
-    sync_dir(os_, parent_of(parent_of(new_)));
+    root_.open_dir(parent_of(new_)).sync();
+    root_.open_dir(parent_of(parent_of(new_))).sync();
   }
 
   void remove_old() override {
-    const std::string going = old_.path + ".tmp";
-    if (exists(os_, going)) remove_cache(os_, going);
-    rename_file(os_, old_.path, going);
-    sync_dir(os_, parent_of(old_.path));
-    remove_cache(os_, going);
+    std::string going = old_.name + ".tmp";
+    remove_cache(root_, going);
+    if (root_.try_rename(old_.name, root_, going))
+      root_.open_dir(parent_of(old_.name)).sync();
+    else
+      going = old_.name;  // file by file, meta.json last
+    remove_cache(root_, going);
   }
 
  private:
-  void fill(const std::string& directory) const {
-    for (const std::string& name : data_) link_file(os_, join(old_.path, name), join(directory, name));
-    const std::string manifest = manifest_under(os_, old_.manifest_path(), meta_.ckpt_id, [](Manifest&) {});
-    if (!manifest.empty()) write_durably(os_, join(directory, "manifest.json"), manifest);
-    write_durably(os_, join(directory, format::kMetaName), format::meta_json(meta_));
-    sync_dir(os_, directory);
+  static constexpr const char* kManifestName = "manifest.json";
+
+  void fill(const Dir& directory) const {
+    const Dir old = root_.open_dir(old_.name);
+    for (const std::string& name : data_) link_or_copy(context_, request_, old, name, directory, name);
+    const std::string manifest = manifest_under(old, kManifestName, meta_.ckpt_id, [](Manifest&) {});
+    if (!manifest.empty()) write_durably(directory, kManifestName, manifest);
+    write_durably(directory, std::string(format::kMetaName), format::meta_json(meta_));
+    directory.sync();
   }
 
-  Os& os_;
+  const Context& context_;
+  const RekeyRequest& request_;
+  const Dir& root_;
   const FoundCache& old_;
   format::CacheMeta meta_;
-  std::string new_;
-  std::vector<std::string> data_;  // names of files that are linked
+  std::string new_;                // below the root
+  std::vector<std::string> data_;  // names of files that get a second name
+  SameData same_data_{context_};
   bool made_ = false;
 };
 
 class PackItem : public Item {
  public:
-  PackItem(Os& os, const std::string& directory, const FoundPack& old, const std::string& to)
-      : os_(os), old_(old), sidecar_(*old.sidecar) {
-    sidecar_.spec.ckpt_id = to;
-    new_ = join(directory, format::pack_stem(sidecar_.spec, old.rank, old.world));
+  PackItem(const Context& context, const RekeyRequest& request, const Dir& store, const FoundPack& old)
+      : context_(context),
+        request_(request),
+        store_(store),
+        old_(old),
+        old_stem_(name_of(old.stem)),
+        sidecar_(*old.sidecar) {
+    sidecar_.spec.ckpt_id = request.to;
+    new_stem_ = format::pack_stem(sidecar_.spec, old.rank, old.world);
   }
 
-  RekeyReport::Item paths() const override { return {old_.stem, new_}; }
+  RekeyReport::Item paths() const override { return {old_.stem, store_.path_of(new_stem_)}; }
 
   void check() override {
-    if (exists(os_, join(parent_of(old_.stem), "." + name_of(old_.stem))))
+    const std::string old_pack = old_stem_ + ".pack", new_pack = new_stem_ + ".pack";
+    if (store_.exists("." + old_stem_))
       throw Error(old_.stem + ".pack", "has a build that has not finished; let it finish first");
     if (!old_.note.empty())
       throw Error(old_.stem + ".pack", old_.note + "; verify the pack, or remove the manifest first");
-    const bool have_old = exists(os_, old_.stem + ".pack");
-    made_ = exists(os_, new_ + ".pack");
+    const bool have_old = store_.exists(old_pack);
+    made_ = store_.exists(new_pack);
     if (!have_old && !made_) throw Error(old_.stem + ".pack", "is missing");
-    if (have_old && made_ && !same_file(os_, old_.stem + ".pack", new_ + ".pack"))
-      throw Error(new_ + ".pack", "is another pack of the new identity; remove one of them first (prune)");
-    const std::string pack = (have_old ? old_.stem : new_) + ".pack";
-    const auto bytes = static_cast<std::uint64_t>(status(os_, pack).st_size);
+    if (have_old && made_ && !same_data_(store_, old_pack, store_, new_pack))
+      throw Error(store_.path_of(new_pack),
+                  "is another pack of the new identity; remove one of them first (prune)");
+    const std::string pack = have_old ? old_pack : new_pack;
+    const struct stat st = store_.status(pack);
+    if (S_ISLNK(st.st_mode))
+      throw Error(store_.path_of(pack), "is a symbolic link; rekey the pack where it stands");
+    const auto bytes = static_cast<std::uint64_t>(st.st_size);
     if (bytes != sidecar_.spec.file_bytes())
-      throw Error(pack, fmt::format("has {} bytes, expected {}", bytes, sidecar_.spec.file_bytes()));
+      throw Error(store_.path_of(pack),
+                  fmt::format("has {} bytes, expected {}", bytes, sidecar_.spec.file_bytes()));
   }
 
-  void lock(StoreLocks& locks) override { take_locks(os_, old_, locks); }
+  void lock(StoreLocks& locks) override { take_pack_locks(context_, store_, old_stem_, locks); }
 
   void make_new(StoreLocks& locks) override {
     if (!made_) {
-      locks.engine.push_back(File::open_write(os_, new_ + ".lock"));
-      take_lock(os_, locks.engine.back());
+      take_engine_lock(context_, store_, new_stem_ + ".lock", locks);
+      const std::string half = new_stem_ + ".pack.tmp";
+      store_.unlink(half);  // of a run that was cut short
       try {
         write_texts();
-        link_file(os_, old_.stem + ".pack", new_ + ".pack");
+        link_or_copy(context_, request_, store_, old_stem_ + ".pack", store_, half);
+        store_.rename(half, new_stem_ + ".pack");
       } catch (...) {
         quietly([&] {
-          for (const char* suffix : {".json", ".pack.manifest.json", ".lock"})
-            remove_file(os_, new_ + suffix);
+          for (const char* suffix : {".pack.tmp", ".json", ".pack.manifest.json", ".lock"})
+            store_.unlink(new_stem_ + suffix);
         });
         throw;
       }
     }
-    sync_dir(os_, parent_of(new_));  // also where it was made before
+    store_.sync();  // also where it was made before
   }
 
-  void remove_old() override { remove_pack(os_, old_.stem); }
+  void remove_old() override { remove_pack(store_, old_stem_); }
 
  private:
   // Sidecar and manifest; the lock file's name gets durable with theirs.
   void write_texts() const {
-    const std::string pack = name_of(new_) + ".pack";
     const std::string manifest =
-        manifest_under(os_, old_.manifest_path(), sidecar_.spec.ckpt_id, [&](Manifest& all) {
-          for (FileEntry& file : all.files) file.path = pack;
+        manifest_under(store_, old_stem_ + ".pack.manifest.json", sidecar_.spec.ckpt_id, [&](Manifest& all) {
+          for (FileEntry& file : all.files) file.path = new_stem_ + ".pack";
         });
-    if (!manifest.empty()) write_atomically(os_, new_ + ".pack.manifest.json", manifest);
-    write_atomically(os_, new_ + ".json", format::sidecar_json(sidecar_.spec, sidecar_.layer_keys));
+    if (!manifest.empty()) store_.write_atomically(new_stem_ + ".pack.manifest.json", manifest);
+    store_.write_atomically(new_stem_ + ".json", format::sidecar_json(sidecar_.spec, sidecar_.layer_keys));
   }
 
-  Os& os_;
+  const Context& context_;
+  const RekeyRequest& request_;
+  const Dir& store_;
   const FoundPack& old_;
+  const std::string old_stem_;
+  std::string new_stem_;
   format::Sidecar sidecar_;
-  std::string new_;
+  SameData same_data_{context_};
   bool made_ = false;
 };
 
 // What an earlier run may have left under the old identity of a cache that has the new one.
-void remove_leftovers(Os& os, const std::string& root, format::CacheMeta meta, const std::string& from) {
+void remove_leftovers(const Dir& root, format::CacheMeta meta, const std::string& from) {
   meta.ckpt_id = from;
-  remove_cache(os, join(root, format::cache_directory(meta)) + ".tmp");
+  remove_cache(root, format::cache_directory(meta) + ".tmp");
 }
 
 [[noreturn]] void refuse_nothing(const RekeyRequest& request, const Store& store) {
@@ -220,9 +288,10 @@ void remove_leftovers(Os& os, const std::string& root, format::CacheMeta meta, c
 
 RekeyReport rekey(const Context& context, const RekeyRequest& request) {
   Os& os = context.os;
-  const auto refuse = [](const char* why) { throw Error(ErrorCode::usage, "", why); };
+  const auto refuse = [](const std::string& why) { throw Error(ErrorCode::usage, "", why); };
   if (request.planescache.empty() && request.store.empty()) refuse("give --planescache, --store or both");
   if (request.to.empty()) refuse("the new identity is empty");
+  if (has_control_characters(request.to)) refuse("the new identity has control characters");
   if (request.from == request.to) refuse("the old and the new identity are the same");
 
   const Store store = scan_store(os, request.planescache, request.store);
@@ -234,20 +303,23 @@ RekeyReport rekey(const Context& context, const RekeyRequest& request) {
   for (const FoundCache& cache : store.caches) refuse_unreadable(cache.path, cache.problem);
   for (const FoundPack& pack : store.packs) refuse_unreadable(pack.stem, pack.problem);
 
+  const std::optional<Dir> root = request.planescache.empty() ? std::nullopt
+                                                              : Dir::find(os, request.planescache),
+                           packs = request.store.empty() ? std::nullopt : Dir::find(os, request.store);
   RekeyReport report;
   std::vector<std::unique_ptr<Item>> items;
   std::vector<const FoundCache*> finished;
   for (const FoundCache& cache : store.caches) {
     if (!cache.meta) continue;
     if (cache.meta->ckpt_id == request.from)
-      items.push_back(std::make_unique<CacheItem>(os, store.root, cache, request.to));
+      items.push_back(std::make_unique<CacheItem>(context, request, *root, cache));
     else if (cache.meta->ckpt_id == request.to)
       finished.push_back(&cache);
   }
   for (const FoundPack& pack : store.packs) {
     if (!pack.sidecar) continue;
     if (pack.sidecar->spec.ckpt_id == request.from)
-      items.push_back(std::make_unique<PackItem>(os, store.directory, pack, request.to));
+      items.push_back(std::make_unique<PackItem>(context, request, *packs, pack));
   }
   for (const std::unique_ptr<Item>& item : items) report.moved.push_back(item->paths());
   const auto is_moved = [&](const std::string& path) {
@@ -271,9 +343,16 @@ RekeyReport rekey(const Context& context, const RekeyRequest& request) {
     item->make_new(locks);
   }
   // From here on the new identity is whole everywhere.
-  for (const std::unique_ptr<Item>& item : items) item->remove_old();
-  for (const FoundCache* cache : finished) remove_leftovers(os, store.root, *cache->meta, request.from);
-  remove_stray_locks(os, store.directory);
+  try {
+    for (const std::unique_ptr<Item>& item : items) item->remove_old();
+    for (const FoundCache* cache : finished) remove_leftovers(*root, *cache->meta, request.from);
+    if (packs) remove_stray_locks(context, *packs);
+  } catch (const Error& error) {
+    throw Error(error.path(),
+                fmt::format("{}; the copy under '{}' is complete and good: run the same command again "
+                            "to remove what is left under '{}'",
+                            error.reason(), request.to, request.from));
+  }
   return report;
 }
 

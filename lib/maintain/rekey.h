@@ -8,16 +8,16 @@
 // identity would match.
 //
 //   planes cache  links and meta.json are put into <new directory>.tmp, which is renamed when it is complete.
-//   The old
-//                 directory is renamed to <old directory>.tmp before it is emptied, since an engine that
-//                 found it without a part might write that part anew, into the very file that the new
-//                 directory shares.
-//   pack          .lock and sidecar first, the link to the .pack last and only when they are durable: a .pack
-//   without its
+//                 The old directory is renamed to <old directory>.tmp before it is emptied, since an engine
+//                 that found it without a part might write that part anew, into the very file that the new
+//                 directory shares. Where that rename is refused (overlayfs) it is emptied in place,
+//                 meta.json last.
+//   pack          .lock and sidecar first, the .pack last and only when they are durable: a .pack without its
 //                 sidecar is what the engine empties. Going, the .pack goes first, for the same reason.
 //
 // Every step is durable before one that relies on it is taken. A second run after a crash knows what was
-// done: a new directory or pack counts as made where it shares its files with the old one.
+// done: a new directory or pack counts as made where its files are those of the old one or equal to them.
+// Where the file system refuses hard links, data are copied on request only.
 #pragma once
 
 #include <string>
@@ -31,6 +31,7 @@ struct RekeyRequest {
   std::string from, to;
   std::string planescache, store;  // root and directory; empty: none
   bool dry_run = false;            // checks, changes nothing
+  bool copy = false;               // copies data where the file system refuses hard links
 };
 
 struct RekeyReport {
@@ -43,8 +44,8 @@ struct RekeyReport {
 
 // Every world, rank, zero mode and tier found. Refused before anything is changed: nothing has the old
 // identity (those found are listed) nor the new one; a directory or pack that is not what its name says,
-// incomplete, being built, or in somebody's hands; something else under the new name. Error later: the file
-// system has no hard links.
+// incomplete, being built, or locked by another process; something else under the new name. Error later: the
+// file system has no hard links, and no copy was asked for.
 RekeyReport rekey(const Context& context, const RekeyRequest& request);
 
 }  // namespace planesmith

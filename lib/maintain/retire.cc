@@ -5,98 +5,87 @@
 #include <regex>
 
 #include "base/error.h"
+#include "sink/engine_lock.h"
 
 namespace planesmith {
 namespace {
 
-bool is_real_directory(Os& os, const std::string& path) {
-  struct stat st {};
-  return os.lstat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-void remove_tree(Os& os, const std::string& path) {
-  for (const std::string& name : list_dir(os, path)) {
-    const std::string inner = join(path, name);
-    if (is_real_directory(os, inner))
-      remove_tree(os, inner);
-    else
-      remove_file(os, inner);
-  }
-  remove_dir_if_empty(os, path);
-}
-
 // Locks of builders: the one on the whole, without which no builder gets another, and those that are held
 // already.
-void take_builders_locks(Os& os, const std::string& directory, const std::string& prefix, StoreLocks& locks) {
+void take_builders_locks(const Context& context, const Dir& dir, const std::string& prefix,
+                         StoreLocks& locks) {
   const auto take = [&](const std::string& name) {
-    if (!LockFile::try_take(os, join(directory, name), locks.builders))
-      throw Error(join(directory, name), "is locked: a build is running there; let it finish first");
+    if (!LockFile::try_take(dir, name, locks.builders, context.group_shared))
+      throw Error(dir.path_of(name),
+                  fmt::format("is locked: a build is running there ({}); let it finish first",
+                              LockFile::holder(dir, name)));
   };
   take(prefix + ".lock");
-  for (const std::string& name : list_dir(os, directory))
-    if (name.starts_with(prefix + ".layer") && name.ends_with(".lock")) take(name);
+  for (const std::string& entry : dir.list())
+    if (const std::optional<std::string> name = LockFile::lock_of(entry, prefix + ".layer")) take(*name);
 }
 
 }  // namespace
 
-void take_lock(Os& os, const File& file) {
-  if (!try_flock(os, file))
-    throw Error(file.path(), "is locked: a build or an engine is writing this pack; let it finish first");
+void take_engine_lock(const Context& context, const Dir& store, const std::string& name, StoreLocks& locks) {
+  std::optional<File> lock = try_engine_lock(context, store, name);
+  if (!lock)
+    throw Error(store.path_of(name),
+                "is locked: a build or an engine is writing this pack; let it finish first");
+  locks.engine.push_back(std::move(*lock));
 }
 
-void take_locks(Os& os, const FoundCache& cache, StoreLocks& locks) {
-  take_builders_locks(os, cache.path, std::string(kCacheRecords), locks);
+void take_cache_locks(const Context& context, const Dir& root, const std::string& name, StoreLocks& locks) {
+  take_builders_locks(context, root.open_dir(name), std::string(kCacheRecords), locks);
 }
 
-void take_locks(Os& os, const FoundPack& pack, StoreLocks& locks) {
-  take_builders_locks(os, parent_of(pack.stem), "." + name_of(pack.stem), locks);
-  if (!exists(os, pack.stem + ".lock")) return;  // the one that writes the pack would have made it
-  locks.engine.push_back(File::open_write(os, pack.stem + ".lock"));
-  take_lock(os, locks.engine.back());
+void take_pack_locks(const Context& context, const Dir& store, const std::string& stem, StoreLocks& locks) {
+  take_builders_locks(context, store, "." + stem, locks);
+  // A process that writes the pack has made the engine's lock.
+  if (store.exists(stem + ".lock")) take_engine_lock(context, store, stem + ".lock", locks);
 }
 
-void remove_cache(Os& os, const std::string& directory) {
-  if (exists(os, directory)) {
-    for (const std::string& name : list_dir(os, directory)) {
-      const std::string inner = join(directory, name);
-      if (is_real_directory(os, inner))
-        remove_tree(os, inner);
-      else if (name != format::kMetaName)
-        remove_file(os, inner);
-    }
-    sync_dir(os, directory);
-    remove_file(os, join(directory, format::kMetaName));
-    remove_dir_if_empty(os, directory);
+void remove_cache(const Dir& root, const std::string& name) {
+  if (const std::optional<struct stat> there = root.look(name); there && !S_ISDIR(there->st_mode)) {
+    root.unlink(name);
+  } else if (there) {
+    const Dir dir = root.open_dir(name);
+    const std::string meta(format::kMetaName);
+    for (const std::string& inner : dir.list())
+      if (inner != meta) dir.remove_tree(inner);
+    dir.sync();
+    dir.unlink(meta);
+    root.rmdir(name);
   }
-  const std::string key = parent_of(directory);
-  if (!exists(os, key)) return;
-  sync_dir(os, key);
-  if (remove_dir_if_empty(os, key)) sync_dir(os, parent_of(key));
+  const std::string key = parent_of(name);
+  const std::optional<Dir> dir = root.find_dir(key);
+  if (!dir) return;
+  dir->sync();
+  if (root.rmdir(key)) root.open_dir(parent_of(key)).sync();
 }
 
-void remove_pack(Os& os, const std::string& stem) {
-  const std::string directory = parent_of(stem), records = join(directory, fmt::format(".{}", name_of(stem)));
-  remove_file(os, stem + ".pack");
-  if (is_real_directory(os, records)) remove_tree(os, records);
-  remove_file(os, stem + ".pack.manifest.json");
-  remove_file(os, stem + ".lock");
-  sync_dir(os, directory);
-  remove_file(os, stem + ".json");
-  sync_dir(os, directory);
+void remove_pack(const Dir& store, const std::string& stem) {
+  store.unlink(stem + ".pack");
+  store.unlink(stem + ".pack.tmp");
+  store.remove_tree("." + stem);
+  store.unlink(stem + ".pack.manifest.json");
+  store.unlink(stem + ".lock");
+  store.sync();
+  store.unlink(stem + ".json");
+  store.sync();
 }
 
-void remove_stray_locks(Os& os, const std::string& directory) {
-  if (directory.empty() || !exists(os, directory)) return;
+void remove_stray_locks(const Context& context, const Dir& store) {
   static const std::regex lock_name(
       "\\.([a-z0-9]+\\.v2\\.[0-9a-f]{20}\\.rank[0-9]+of[0-9]+)(?:\\.layer[0-9]+)?\\.lock");
-  for (const std::string& name : list_dir(os, directory)) {
+  for (const std::string& entry : store.list()) {
+    const std::optional<std::string> name = LockFile::lock_of(entry, ".");
     std::smatch match;
-    if (!std::regex_match(name, match, lock_name)) continue;
-    const std::string pack = match[1], stem = join(directory, pack);
-    if (exists(os, stem + ".pack") || exists(os, stem + ".json") || exists(os, join(directory, "." + pack)))
-      continue;
+    if (!name || !std::regex_match(*name, match, lock_name)) continue;
+    const std::string stem = match[1];
+    if (store.exists(stem + ".pack") || store.exists(stem + ".json") || store.exists("." + stem)) continue;
     std::vector<LockFile> stale;  // taken once more, which removes it
-    LockFile::try_take(os, join(directory, name), stale);
+    LockFile::try_take(store, *name, stale, context.group_shared);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <numeric>
 
@@ -86,7 +88,11 @@ std::vector<std::string> profile_directories() {
   } catch (const Error&) {
     // No /proc, as in a bare chroot: who calls can still name the directory.
   }
-  directories.push_back(PLANESMITH_SOURCE_PROFILES);
+  // The source tree counts for programs that run from it, as long as no one but us or root may change it.
+  struct stat st {};
+  if (::stat(PLANESMITH_SOURCE_PROFILES, &st) == 0 && (st.st_uid == 0 || st.st_uid == ::geteuid()) &&
+      (st.st_mode & 0002) == 0)
+    directories.push_back(PLANESMITH_SOURCE_PROFILES);
   return directories;
 }
 
@@ -96,10 +102,14 @@ namespace {
 std::map<std::string, std::string> installed_profiles(Os& os) {
   std::map<std::string, std::string> path_of;
   for (const std::string& directory : profile_directories()) {
-    if (!exists(os, directory)) continue;
-    for (const std::string& file : list_dir(os, directory))
-      if (file.ends_with(".json"))
-        path_of.try_emplace(file.substr(0, file.size() - 5), join(directory, file));
+    try {
+      if (!exists(os, directory)) continue;
+      for (const std::string& file : list_dir(os, directory))
+        if (file.ends_with(".json"))
+          path_of.try_emplace(file.substr(0, file.size() - 5), join(directory, file));
+    } catch (const Error& error) {
+      os.note_once(directory, fmt::format("{}; its profiles are ignored", error.what()));
+    }
   }
   return path_of;
 }
@@ -120,9 +130,12 @@ std::vector<std::string> differences(const format::Geometry& found, const format
 }  // namespace
 
 Profile find_profile(Os& os, const std::string& name_or_file) {
-  std::vector<std::string> paths = {name_or_file}, names;
-  const bool is_name = name_or_file.find('/') == std::string::npos;
-  if (is_name)
+  std::vector<std::string> paths, names;
+  // A name is never looked for in the current directory, where others may have put a file.
+  const bool is_path = name_or_file.find('/') != std::string::npos || name_or_file.ends_with(".json");
+  if (is_path)
+    paths.push_back(name_or_file);
+  else
     for (const std::string& directory : profile_directories())
       paths.push_back(join(directory, name_or_file + ".json"));
   for (const std::string& path : paths)
@@ -130,17 +143,24 @@ Profile find_profile(Os& os, const std::string& name_or_file) {
       return parse_profile(read_text(os, path, kMostBytes), path);
 
   for (const auto& [name, path] : installed_profiles(os)) names.push_back(name);
-  throw Error(ErrorCode::usage, name_or_file,
-              names.empty()
-                  ? "is not a profile, neither a file nor a name; none are installed"
-                  : fmt::format("is not a profile, neither a file nor one of {}", fmt::join(names, ", ")));
+  std::string reason =
+      names.empty() ? "is not a profile, neither a path nor a name; none are installed"
+                    : fmt::format("is not a profile, neither a path nor one of {}", fmt::join(names, ", "));
+  if (!is_path && exists(os, name_or_file))
+    reason += fmt::format("; ./{} is the file of that name here", name_or_file);
+  throw Error(ErrorCode::usage, name_or_file, reason);
 }
 
 std::string compare_with_profiles(Os& os, const format::Geometry& geometry) {
   std::vector<std::string> matching, least;
   std::string nearest;
   for (const auto& [name, path] : installed_profiles(os)) {
-    const Profile profile = parse_profile(read_text(os, path, kMostBytes), path);
+    Profile profile;
+    try {
+      profile = parse_profile(read_text(os, path, kMostBytes), path);
+    } catch (const Error& error) {  // not asked for by name
+      os.note_once(path, fmt::format("{}; this profile is ignored", error.what()));
+    }
     if (!profile.geometry) continue;
     const std::vector<std::string> differing = differences(geometry, *profile.geometry);
     if (differing.empty()) matching.push_back(profile.name);

@@ -32,11 +32,12 @@ struct Profile {
 Profile parse_profile(std::string_view text, const std::string& path);
 
 // Where profiles are looked for by name, first match first: $PLANESMITH_PROFILES, share/planesmith/profiles
-// beside the directory of the running program, the source tree this was built from.
+// beside the directory of the running program, the source tree this was built from, where it is ours or
+// root's.
 std::vector<std::string> profile_directories();
 
-// A file where there is one of that name, else <directory>/<name>.json. A usage Error lists the profiles
-// there are.
+// A file where a path is given (with a slash, or ending in .json), else <directory>/<name>.json; a name is
+// never looked for in the current directory. A usage Error lists the profiles there are.
 Profile find_profile(Os& os, const std::string& name_or_file);
 
 // What the profiles say of a model of this geometry, for people: "matches profile A, B", or "matches no

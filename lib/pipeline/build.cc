@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/paths.h"
-#include "base/size.h"
+#include "base/space.h"
 #include "pipeline/expert_worker.h"
 #include "pipeline/sinks.h"
 
@@ -150,13 +150,8 @@ void check_targets(const Context& context, const Checkpoint& checkpoint, const P
     path = directory;
     bytes += sink->space_needed(plan.layers);
   }
-  for (const auto& [device, need] : needed) {
-    const auto& [directory, bytes] = need;
-    const std::uint64_t available = free_space(context.os, directory);
-    if (bytes > available)
-      throw Error(directory, fmt::format("not enough space: {} needed, {} free", exact_size(bytes),
-                                         exact_size(available)));
-  }
+  if (!target.check_space) return;
+  for (const auto& [device, need] : needed) require_space(context.os, need.first, need.second);
 }
 
 BuildReport build(const Context& context, const Checkpoint& checkpoint, const Model& model, const Plan& plan,

@@ -19,6 +19,7 @@ struct BuildTarget {
   std::string cache_root;  // where plan.request.cache is set
   std::string store;       // directory of the packs, where plan.request.tiers is not empty
   Trust trust = Trust::record;
+  bool check_space = true;
 };
 
 // How much of the machine a build will use.

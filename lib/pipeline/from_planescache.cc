@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "base/size.h"
+#include "base/space.h"
 #include "format/planes.h"
 #include "pipeline/cache_source.h"
 #include "pipeline/sinks.h"
@@ -130,10 +130,7 @@ class Assembly {
   // tried.
   void check_space() const {
     const std::string directory = writable_base(context_, request_.store);
-    const std::uint64_t available = free_space(context_.os, directory);
-    if (!share_ && to_write_ > available)
-      throw Error(directory, fmt::format("not enough space: {} needed, {} free", exact_size(to_write_),
-                                         exact_size(available)));
+    if (!share_ && request_.check_space) require_space(context_.os, directory, to_write_);
   }
 
   int workers_within_memory() const {

@@ -34,6 +34,7 @@ struct FromCacheRequest {
   Reflink reflink = Reflink::automatic;
   Trust trust = Trust::record;  // content: shared sections are read and checked, too
   bool dry_run = false;
+  bool check_space = true;
 };
 
 struct FromCacheReport {

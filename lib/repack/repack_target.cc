@@ -1,26 +1,27 @@
 #include "repack/repack_target.h"
 
 #include <fmt/format.h>
-#include <limits.h>
 #include <string.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 
 #include "base/error.h"
+#include "base/file_status.h"
 #include "base/paths.h"
+#include "base/space.h"
+#include "base/user_cache.h"
 
 namespace planesmith {
 namespace {
 
-constexpr std::string_view kRecords = ".repack-experts", kBuild = "build.json", kLock = "lock";
+constexpr std::string_view kRecords = ".repack-experts", kBuild = "build.json", kLock = "build.lock";
+constexpr char kFile[] = "file";  // in a record: file_stamp() when it was written
+constexpr std::uint64_t kMostRecordBytes = 64 << 20;
 
-std::optional<struct stat> look(Os& os, const std::string& path) {
-  struct stat st {};
-  if (os.lstat(path.c_str(), &st) == 0) return st;
-  if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
-  throw Error(path, fmt::format("cannot stat: {}", strerror(errno)));
+std::string record_name(std::string name) {
+  std::replace(name.begin(), name.end(), '/', '%');
+  return name + ".json";
 }
 
 class Checker : public RepackSink {
@@ -59,17 +60,17 @@ RepackTarget::RepackTarget(const Context& context, const std::string& source, co
     : context_(context),
       source_(real_path(source)),
       target_(resolved(context.os, target)),
-      records_(join(target_, kRecords)),
+      dir_(context.os, target_, "."),
       build_(std::move(build)) {
   if (is_inside(target_, source_) || is_inside(source_, target_))
     throw Error(ErrorCode::usage, target,
                 fmt::format("source and target must lie apart, but they are {} and {}", source_, target_));
-  if (!exists(context.os, target_)) return;
-  if (!S_ISDIR(status(context.os, target_).st_mode)) throw Error(target_, "exists and is not a directory");
-  if (force) return;
-  const std::string path = join(records_, kBuild);
-  if (exists(context.os, path)) {
-    const Json there = read_json(context.os, path);
+  const Dir* const dir = dir_.find();
+  if (dir == nullptr || force) return;
+  const std::string name(kBuild);
+  records_ = dir->find_private_dir(std::string(kRecords), context.group_shared);
+  if (records_ && records_->exists(name)) {
+    const Json there = parse_json(records_->read_text(name, kMostRecordBytes), records_->path_of(name));
     same_build_ = there == build_;
     if (!same_build_)
       throw Error(
@@ -77,76 +78,83 @@ RepackTarget::RepackTarget(const Context& context, const std::string& source, co
           fmt::format("holds another build ({}), or its source has changed since; --force replaces it",
                       compact(there)));
   } else {
-    for (const std::string& name : list_dir(context.os, target_))
-      if (name != kRecords)  // alone it is where an earlier run was stopped before it had begun
+    for (const std::string& entry : dir->list())
+      if (entry != kRecords)  // alone it is where an earlier run was stopped before it had begun
         throw Error(target_,
                     "is not empty and holds no build of this program; --force writes into it all the same");
   }
 }
 
 void RepackTarget::open() {
-  make_dirs(context_.os, records_);
-  if (!LockFile::try_take(context_.os, join(records_, kLock), lock_))
-    throw Error(target_, "another run is writing here; wait for it, or stop it and start again");
+  records_ = dir_.make().make_private_dir(std::string(kRecords), context_.group_shared);
+  const std::string lock(kLock), build(kBuild);
+  if (!LockFile::try_take(records(), lock, lock_, context_.group_shared))
+    throw Error(target_,
+                fmt::format("another run is writing here ({}); wait for it, or stop it and start again",
+                            LockFile::holder(records(), lock)));
   if (same_build_) return;
-  for (const std::string& name : list_dir(context_.os, records_))
-    if (name != kLock && name != kBuild) remove_file(context_.os, join(records_, name));
-  sync_dir(context_.os, records_);  // no record outlives what it was for
-  write_atomically(context_.os, join(records_, kBuild), compact(build_));
+  for (const std::string& name : records().list())
+    if (LockFile::lock_of(name, kLock) != lock && name != build) records().unlink(name);
+  records().sync();  // no record outlives what it was for
+  records().write_atomically(build, compact(build_));
   same_build_ = true;
 }
 
-std::string RepackTarget::record_path(const std::string& name) const {
-  std::string flat = name;
-  std::replace(flat.begin(), flat.end(), '/', '%');
-  return join(records_, flat + ".json");
-}
-
 std::optional<FileFigures> RepackTarget::finished(const RepackFile& file) const {
-  const std::string record = record_path(file.name);
-  const auto there = look(context_.os, join(target_, file.name));
-  if (!same_build_ || !there || !S_ISREG(there->st_mode) ||
-      static_cast<std::uint64_t>(there->st_size) != file.bytes || !exists(context_.os, record))
+  const Dir* const dir = dir_.find();
+  const std::optional<struct stat> there = dir == nullptr ? std::nullopt : dir->look(file.name);
+  const std::string record = record_name(file.name);
+  if (!same_build_ || !records_ || !there || !S_ISREG(there->st_mode) ||
+      static_cast<std::uint64_t>(there->st_size) != file.bytes || !records().exists(record))
     return std::nullopt;
+  const std::string path = records().path_of(record);
   try {
-    FileFigures figures = parse_figures(read_json(context_.os, record));
-    if (figures.name == file.name) return figures;
+    const Json json = parse_json(records().read_text(record, kMostRecordBytes), path);
+    FileFigures figures = parse_figures(json);
+    if (figures.name == file.name &&
+        (!json.contains(kFile) || same_but_ctime(json[kFile], file_stamp(*there))))
+      return figures;
   } catch (const Json::exception&) {  // not a record: written again
+    context_.os.note_once(path, path + ": is damaged and ignored; the file is written again");
+  } catch (const Error& error) {
+    context_.os.note_once(path, fmt::format("{}; the file is written again", error.what()));
   }
   return std::nullopt;
 }
 
-std::string RepackTarget::prepare(const std::string& name) {
-  const std::string record = record_path(name);
-  std::string path = join(target_, name);
-  make_dirs(context_.os, parent_of(path));
-  if (is_inside(real_path(parent_of(path)), source_))
-    throw Error(parent_of(path), "leads into the source, which must not be touched; remove this link");
-  if (exists(context_.os, record)) {
-    remove_file(context_.os, record);
-    sync_dir(context_.os, records_);
-  }
-  remove_file(context_.os, path + ".tmp");  // might be a link that leads elsewhere
-  return path;
+void RepackTarget::put_record(const FileFigures& figures) const {
+  Json json = to_json(figures);
+  json[kFile] = file_stamp(dir_.get().status(figures.name));
+  records().write_atomically(record_name(figures.name), compact(json));
 }
 
-void RepackTarget::commit(File file, const std::string& path) {
+void RepackTarget::prepare(const std::string& name) {
+  if (name.find('/') != name.npos) dir_.get().make_dirs(parent_of(name));
+  if (records().unlink(record_name(name))) records().sync();
+}
+
+void RepackTarget::commit(File file, const std::string& name) {
+  const Dir& dir = dir_.get();
   file.sync();
+  if (!dir.leads_to(name + ".tmp", file))
+    throw Error(file.path(), "was exchanged by another process while it was written");
   file.close();
-  rename_file(context_.os, path + ".tmp", path);
-  sync_dir(context_.os, parent_of(path));
+  dir.rename(name + ".tmp", name);
+  dir.open_dir(parent_of(name)).sync();
 }
 
 class RepackTarget::Writer : public RepackSink {
  public:
   Writer(RepackTarget& target, const RepackFile& plan)
-      : target_(target),
-        path_(target.prepare(plan.name)),
-        file_(File::create(target.context_.os, path_ + ".tmp")) {
+      : target_(target), name_(plan.name), file_(begin(target, plan.name)) {
     file_.truncate(plan.bytes);
   }
   ~Writer() override {
-    if (file_.fd() >= 0) target_.context_.os.unlink(file_.path().c_str());
+    if (file_.fd() < 0) return;
+    try {
+      target_.dir_.get().unlink(name_ + ".tmp");
+    } catch (const Error&) {
+    }
   }
   bool rewritable() const override { return true; }
   void put(ConstBytes bytes, std::uint64_t offset) override {
@@ -154,13 +162,17 @@ class RepackTarget::Writer : public RepackSink {
     file_.start_writeback(offset, bytes.size());
   }
   void finish(const FileFigures& figures) override {
-    target_.commit(std::move(file_), path_);
-    write_atomically(target_.context_.os, target_.record_path(figures.name), compact(to_json(figures)));
+    target_.commit(std::move(file_), name_);
+    target_.put_record(figures);
   }
 
  private:
+  static File begin(RepackTarget& target, const std::string& name) {
+    target.prepare(name);
+    return target.dir_.get().create_instead(name + ".tmp");
+  }
   RepackTarget& target_;
-  std::string path_;
+  const std::string name_;
   File file_;
 };
 
@@ -170,49 +182,52 @@ std::unique_ptr<RepackSink> RepackTarget::writer(const RepackFile& file) {
 
 std::unique_ptr<RepackSink> RepackTarget::checker(const RepackFile& file,
                                                   std::function<void(bool)> report) const {
-  return std::make_unique<Checker>(File::open_read(context_.os, join(target_, file.name)), std::move(report));
+  return std::make_unique<Checker>(dir_.get().open_read(file.name), std::move(report));
 }
 
 void RepackTarget::link(const NamedSize& file, LinkMode mode) {
-  const std::string source = join(source_, file.name), final_path = join(target_, file.name);
-  Os& os = context_.os;
-  const auto there = look(os, final_path);
+  const std::string source = join(source_, file.name), temporary = file.name + ".tmp";
+  const Dir& dir = dir_.get();
   if (mode == LinkMode::sym) {
-    if (there && S_ISLNK(there->st_mode) && read_link(os, final_path) == source) return;
-    const std::string path = prepare(file.name);
-    if (os.symlink(source.c_str(), (path + ".tmp").c_str()) != 0)
-      throw Error(path, fmt::format("cannot make a symbolic link: {}; --link copy works everywhere",
-                                    strerror(errno)));
-    rename_file(os, path + ".tmp", path);
-    sync_dir(os, parent_of(path));
+    const std::optional<struct stat> there = dir.look(file.name);
+    if (there && S_ISLNK(there->st_mode) && dir.read_link(file.name) == source) return;
+    prepare(file.name);
+    dir.unlink(temporary);
+    try {
+      dir.symlink(source, temporary);
+    } catch (const Error& error) {
+      throw Error(error.path(), error.reason() + "; --link copy works everywhere");
+    }
+    dir.rename(temporary, file.name);
+    dir.open_dir(parent_of(file.name)).sync();
     return;
   }
   if (finished({file.name, file.bytes, 0, 0, {}})) return;
-  const std::string path = prepare(file.name);
-  const File from = File::open_read(os, source);
-  File to = File::create(os, path + ".tmp");
+  prepare(file.name);
+  const File from = File::open_read(context_.os, source);
+  File to = dir.create_instead(temporary);
   if (file.bytes != 0 && !to.try_clone(0, from, 0, file.bytes)) {
     to.close();
-    remove_file(os, path + ".tmp");
-    throw Error(path, "this file system cannot share blocks with the source; use --link sym or --link copy");
+    dir.unlink(temporary);
+    throw Error(dir.path_of(file.name),
+                "this file system cannot share blocks with the source; use --link sym or --link copy");
   }
-  commit(std::move(to), path);
-  write_atomically(os, record_path(file.name), compact(to_json(FileFigures{file.name, 0, {}, {}})));
+  commit(std::move(to), file.name);
+  put_record(FileFigures{file.name, 0, {}, {}});
 }
 
 void RepackTarget::write_text(const std::string& name, const std::string& text) {
-  const std::string path = join(target_, name);
-  const auto there = look(context_.os, path);
+  const Dir& dir = dir_.get();
+  const std::optional<struct stat> there = dir.look(name);
   if (there && S_ISREG(there->st_mode) && static_cast<std::uint64_t>(there->st_size) == text.size() &&
-      read_text(context_.os, path, text.size()) == text)
+      dir.read_text(name, text.size()) == text)
     return;
-  write_atomically(context_.os, prepare(name), text);
+  prepare(name);
+  dir.write_atomically(name, text);
 }
 
 std::uint64_t RepackTarget::free_bytes() const {
-  std::string path = target_;
-  while (!exists(context_.os, path)) path = parent_of(path);
-  return free_space(context_.os, path);
+  return known_free_space(context_.os, target_).value_or(UINT64_MAX);
 }
 
 }  // namespace planesmith

@@ -12,6 +12,7 @@
 #include "codebook/figures.h"
 #include "repack/repack_plan.h"
 #include "repack/repack_run.h"
+#include "sink/output_dir.h"
 
 namespace planesmith {
 
@@ -46,18 +47,21 @@ class RepackTarget {
   // A small file, in one step.
   void write_text(const std::string& name, const std::string& text);
 
-  std::uint64_t free_bytes() const;  // where the directory is or will be
+  std::uint64_t free_bytes() const;  // where the directory is or will be; UINT64_MAX: not known
   const std::string& directory() const { return target_; }
 
  private:
   class Writer;
-  std::string record_path(const std::string& name) const;
-  // Where the file's bytes go, its directory made; Error: a link in the target leads into the source.
-  std::string prepare(const std::string& name);
-  void commit(File file, const std::string& path);
+  const Dir& records() const { return *records_; }
+  void put_record(const FileFigures& figures) const;
+  // Makes the file's directory, and what is recorded of the file is forgotten. Error: a link is in the way.
+  void prepare(const std::string& name);
+  void commit(File file, const std::string& name);
 
   const Context& context_;
-  std::string source_, target_, records_;  // source_ and target_ without links
+  std::string source_, target_;  // without links
+  OutputDir dir_;
+  std::optional<Dir> records_;
   Json build_;
   bool same_build_ = false;
   std::vector<LockFile> lock_;

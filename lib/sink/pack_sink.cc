@@ -6,8 +6,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/lock_file.h"
+#include "base/file_status.h"
 #include "base/version.h"
+#include "sink/engine_lock.h"
 
 namespace planesmith {
 
@@ -66,25 +67,22 @@ PackSink::PackSink(const Context& context, PackSinkSpec spec, Trust trust)
       trust_(trust),
       shape_(format::rank_shape(spec_.geometry, spec_.world)),
       sections_(format::slot_sections(spec_.pack.tier)),
-      stem_(join(spec_.directory, format::pack_stem(spec_.pack, spec_.rank, spec_.world))),
-      records_(context, join(spec_.directory, "." + name_of(stem_)), stem_ + ".pack.manifest.json") {}
+      stem_(format::pack_stem(spec_.pack, spec_.rank, spec_.world)),
+      dir_(context.os, spec_.directory, "."),
+      records_(context, dir_, "." + stem_, stem_ + ".pack.manifest.json") {}
 
 File PackSink::engine_lock() const {
-  for (;;) {
-    File file = File::open_write(context_.os, stem_ + ".lock");
-    wait_until(
-        context_, [&] { return try_flock(context_.os, file); },
-        [&] { return fmt::format("waiting for {}, held by {}", file.path(), flock_holder(file)); });
-    // The pack may have been taken away with its lock, and another have come, while this one was waited for.
-    if (const std::string path = file.path();
-        exists(context_.os, path) && status(context_.os, path).st_ino == file.status().st_ino)
-      return file;
-  }
+  return wait_for_engine_lock(context_, dir_.get(), stem_ + ".lock");
+}
+
+bool PackSink::has_sidecar() const {
+  const Dir* const dir = dir_.find();
+  return dir != nullptr && dir->exists(sidecar_name());
 }
 
 std::vector<std::uint64_t> PackSink::listed() const {
-  const std::string path = sidecar_path();
-  const std::string text = read_text(context_.os, path, 1 << 24);
+  const Dir& dir = dir_.get();
+  const std::string path = dir.path_of(sidecar_name()), text = dir.read_text(sidecar_name(), 1 << 24);
   format::Sidecar sidecar{spec_.pack, {}};
   try {
     sidecar = format::parse_sidecar(text, path);
@@ -103,16 +101,23 @@ void PackSink::list(std::uint64_t key, bool present) const {
   std::vector<std::uint64_t> keys = listed();
   std::erase(keys, key);
   if (present) keys.push_back(key);
-  write_atomically(context_.os, sidecar_path(), format::sidecar_json(spec_.pack, keys));
+  dir_.get().write_atomically(sidecar_name(), format::sidecar_json(spec_.pack, keys));
 }
 
 void PackSink::prepare() {
-  make_dirs(context_.os, spec_.directory);
+  const Dir& dir = dir_.make();
   const File lock = engine_lock();
-  bool have_sidecar = exists(context_.os, sidecar_path());
+  bool have_sidecar = has_sidecar();
   if (have_sidecar) listed();  // refuses what is not ours
-  if (exists(context_.os, pack_path())) {
-    const std::uint64_t size = status(context_.os, pack_path()).st_size;
+  const std::optional<struct stat> there = dir.look(pack_name());
+  if (there) {
+    // It is filled in place, so the file that a link leads to would be written over.
+    if (S_ISLNK(there->st_mode))
+      throw Error(pack_path(),
+                  fmt::format("is a symbolic link to {}; packs are not written through links: build "
+                              "into the directory that it leads to, or remove it",
+                              dir.read_link(pack_name())));
+    const auto size = static_cast<std::uint64_t>(there->st_size);
     if (size != spec_.pack.file_bytes() && (have_sidecar || size != 0)) {
       if (trust_ != Trust::nothing)
         throw Error(
@@ -120,28 +125,29 @@ void PackSink::prepare() {
             fmt::format(
                 "has {} bytes, this pack has {}; it is left alone: move it away, or rebuild it with --force",
                 size, spec_.pack.file_bytes()));
-      remove_file(context_.os, sidecar_path());  // nothing in it is vouched for
+      dir.unlink(sidecar_name());  // nothing in it is vouched for
       have_sidecar = false;
     }
   } else if (have_sidecar) {
     // Without its pack the sidecar vouches for nothing.
-    remove_file(context_.os, sidecar_path());
+    dir.unlink(sidecar_name());
+    have_sidecar = false;
   }
-  if (have_sidecar && exists(context_.os, pack_path())) return;
-  File pack = File::open_write(context_.os, pack_path());
+  if (have_sidecar) return;
+  File pack = there ? dir.open_write(pack_name()) : dir.create_new(pack_name());
   pack.truncate(spec_.pack.file_bytes());
   pack.sync();
-  sync_dir(context_.os, spec_.directory);
-  write_atomically(context_.os, sidecar_path(), format::sidecar_json(spec_.pack, {}));
+  dir.sync();
+  dir.write_atomically(sidecar_name(), format::sidecar_json(spec_.pack, {}));
 }
 
 bool PackSink::finished(std::uint64_t key, Trust trust) const {
-  if (trust == Trust::nothing || !exists(context_.os, sidecar_path())) return false;
+  if (trust == Trust::nothing || !has_sidecar()) return false;
   const std::vector<std::uint64_t> keys = listed();
   if (std::find(keys.begin(), keys.end(), key) == keys.end()) return false;
   if (trust == Trust::record) return true;
-  const std::optional<Manifest> record = records_.find(key);
-  return record && record->files.front().blocks == read_back(key).files.front().blocks;
+  const std::optional<Record> record = records_.find(key);
+  return record && record->manifest.files.front().blocks == read_back(key).manifest.files.front().blocks;
 }
 
 SectionSet PackSink::missing(const SparseLayer& layer) {
@@ -152,11 +158,12 @@ SectionSet PackSink::missing(const SparseLayer& layer) {
 }
 
 std::uint64_t PackSink::space_needed(const std::vector<const SparseLayer*>& layers) {
+  require_flock(context_.os, spec_.directory);  // found out before anything is made
   std::vector<std::uint64_t> keys;
   std::uint64_t allocated = 0;
-  if (exists(context_.os, sidecar_path())) keys = listed();
-  if (exists(context_.os, pack_path()))
-    allocated = static_cast<std::uint64_t>(status(context_.os, pack_path()).st_blocks) * 512;
+  if (has_sidecar()) keys = listed();
+  if (const Dir* const dir = dir_.find())
+    if (const std::optional<struct stat> there = dir->look(pack_name())) allocated = allocated_bytes(*there);
   for (const SparseLayer* layer : layers)
     if (std::find(keys.begin(), keys.end(), layer->key) == keys.end()) keys.push_back(layer->key);
   const std::uint64_t final = keys.size() * spec_.pack.experts * spec_.pack.stride;
@@ -170,8 +177,7 @@ std::unique_ptr<PackLayer> PackSink::open_pack_layer(std::uint64_t layer_key) {
   const std::vector<std::uint64_t> keys = listed();
   if (std::find(keys.begin(), keys.end(), layer_key) != keys.end()) list(layer_key, false);
   if (records_.find(layer_key)) records_.forget(layer_key);
-  return std::make_unique<PackLayer>(*this, layer_key, File::open_write(context_.os, pack_path()),
-                                     std::move(lock));
+  return std::make_unique<PackLayer>(*this, layer_key, dir_.get().open_write(pack_name()), std::move(lock));
 }
 
 std::unique_ptr<LayerOutput> PackSink::open_layer(const SparseLayer& layer, const SectionSet&) {
@@ -197,7 +203,7 @@ bool PackSink::seal() {
   return records_.seal(spec_.all_keys);
 }
 
-Manifest PackSink::record_of(std::uint64_t key, std::vector<Xxh3> digests) const {
+Record PackSink::record_of(std::uint64_t key, std::vector<Xxh3> digests) const {
   CacheFacts facts;
   facts.ckpt_id = spec_.pack.ckpt_id;
   facts.world = spec_.world;
@@ -207,15 +213,16 @@ Manifest PackSink::record_of(std::uint64_t key, std::vector<Xxh3> digests) const
   facts.layers = {key};
   facts.tier = spec_.pack.tier;
   FileEntry entry;
-  entry.path = name_of(pack_path());
+  entry.path = pack_name();
   entry.size = spec_.pack.file_bytes();
   entry.xxh3 = combine(digests);
   entry.blocks = std::move(digests);
-  return {ManifestKind::pack, version(), std::move(facts), {std::move(entry)}};
+  // All layers share the file, whose times move with each of them; the sidecar lists what is durable.
+  return {{ManifestKind::pack, version(), std::move(facts), {std::move(entry)}}, nullptr};
 }
 
-Manifest PackSink::read_back(std::uint64_t key) const {
-  const File pack = File::open_read(context_.os, pack_path());
+Record PackSink::read_back(std::uint64_t key) const {
+  const File pack = dir_.get().open_read(pack_name());
   std::vector<Xxh3> digests;
   std::vector<std::uint8_t> buffer;
   for (std::uint64_t expert = 0; expert < spec_.pack.experts; ++expert) {

@@ -65,21 +65,24 @@ class PackSink : public Sink {
 
  private:
   friend class PackLayer;
-  std::string pack_path() const { return stem_ + ".pack"; }
-  std::string sidecar_path() const { return stem_ + ".json"; }
-  File engine_lock() const;                          // waits for the lock of FORMAT.md section 7
+  std::string pack_path() const { return join(dir_.path(), pack_name()); }
+  std::string pack_name() const { return stem_ + ".pack"; }
+  std::string sidecar_name() const { return stem_ + ".json"; }
+  File engine_lock() const;  // waits for the lock of FORMAT.md section 7
+  bool has_sidecar() const;
   std::vector<std::uint64_t> listed() const;         // the sidecar's layers; Errors: not this pack's sidecar
   void list(std::uint64_t key, bool present) const;  // read-modify-write under the lock
   bool finished(std::uint64_t key, Trust trust) const;
-  Manifest record_of(std::uint64_t key, std::vector<Xxh3> digests) const;
-  Manifest read_back(std::uint64_t key) const;  // of a layer that another program wrote
+  Record record_of(std::uint64_t key, std::vector<Xxh3> digests) const;
+  Record read_back(std::uint64_t key) const;  // of a layer that another program wrote
 
   const Context& context_;
   const PackSinkSpec spec_;
   const Trust trust_;
   const format::RankShape shape_;
   const std::vector<format::Section> sections_;
-  const std::string stem_;  // path without suffix
+  const std::string stem_;  // name without suffix
+  const OutputDir dir_;
   const Records records_;
 };
 

@@ -5,7 +5,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file_status.h"
+#include "base/user_cache.h"
 #include "base/version.h"
+#include "sink/output_dir.h"
 #include "sink/records.h"
 
 namespace planesmith {
@@ -14,20 +17,20 @@ namespace {
 using format::Part;
 using format::Section;
 
-std::string part_path(const std::string& directory, std::uint64_t layer, const Part& part) {
-  return join(directory, format::part_file(layer, part.name));
-}
-
-// Whether the file is what its record says: by size, or by reading it.
-bool sound(const Context& context, const std::string& directory, const Manifest& record,
-           const FileEntry& entry, Trust trust) {
-  const std::string path = join(directory, entry.path);
-  if (!exists(context.os, path)) return false;
-  const File file = File::open_read(context.os, path);
-  if (file.size() != entry.size) return false;
-  if (trust == Trust::record) return true;
+// Whether the file is what its record says. By the record: what the file was when it was written, or its size
+// alone where only the manifest speaks of it. ctime moves by another hard link or by itself: that is not held
+// against the file. By content: it is read.
+bool sound(const Context& context, const Dir& dir, const Record& record, const FileEntry& entry,
+           Trust trust) {
+  const std::optional<struct stat> there = dir.look(entry.path);
+  if (!there || !S_ISREG(there->st_mode) || static_cast<std::uint64_t>(there->st_size) != entry.size)
+    return false;
+  if (trust == Trust::record && (record.stamps.is_null() ||
+                                 same_but_ctime(record.stamps.value(entry.path, Json()), file_stamp(*there))))
+    return true;
+  const File file = dir.open_read(entry.path);
   std::vector<std::uint8_t> buffer;
-  const std::vector<BlockRange> ranges = block_ranges(record, entry);
+  const std::vector<BlockRange> ranges = block_ranges(record.manifest, entry);
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     context.check_stop();
     buffer.resize(ranges[i].size);
@@ -39,26 +42,29 @@ bool sound(const Context& context, const std::string& directory, const Manifest&
 
 class CacheLayer : public LayerOutput {
  public:
-  CacheLayer(const Context& context, const Records& records, Manifest record, std::string directory,
-             std::uint64_t layer, const std::vector<Part>& parts, const format::RankShape& shape,
-             std::vector<LockFile> lock)
-      : context_(context),
-        records_(records),
+  CacheLayer(const Records& records, Record record, Dir dir, std::uint64_t layer,
+             const std::vector<Part>& parts, const format::RankShape& shape, std::vector<LockFile> lock)
+      : records_(records),
         record_(std::move(record)),
-        directory_(std::move(directory)),
+        dir_(std::move(dir)),
         layer_(layer),
         lock_(std::move(lock)) {
     for (const Part& part : parts) {
-      const std::string path = part_path(directory_, layer, part);
-      outputs_.push_back({part, path, File::create(context_.os, path + ".tmp"),
+      const std::string name = format::part_file(layer, part.name);
+      outputs_.push_back({part, name, dir_.create_instead(name + ".tmp"),
                           format::section_bytes(part.section, shape),
-                          std::vector<Xxh3>(record_.facts->geometry.experts)});
+                          std::vector<Xxh3>(record_.manifest.facts->geometry.experts)});
     }
   }
 
   ~CacheLayer() override {
     if (committed_) return;
-    for (const Output& output : outputs_) context_.os.unlink(output.file.path().c_str());
+    for (const Output& output : outputs_) {
+      try {
+        dir_.unlink(output.name + ".tmp");
+      } catch (const Error&) {
+      }
+    }
   }
 
   void write(std::uint64_t expert, Section section, std::uint64_t offset, ConstBytes bytes) override {
@@ -81,29 +87,30 @@ class CacheLayer : public LayerOutput {
       output.file.sync();
       output.file.drop_cache(0, 0);
     }
+    for (const Output& output : outputs_)
+      if (!dir_.leads_to(output.name + ".tmp", output.file))
+        throw Error(output.file.path(), "was exchanged by another process while it was written");
     // Parts of an earlier build go first: a layer made of old and new parts would look whole to the engine.
     bool replaced = false;
-    for (const Output& output : outputs_)
-      if (exists(context_.os, output.path)) {
-        remove_file(context_.os, output.path);
-        replaced = true;
-      }
-    if (replaced) sync_dir(context_.os, directory_);
+    for (const Output& output : outputs_) replaced |= dir_.unlink(output.name);
+    if (replaced) dir_.sync();
     for (Output& output : outputs_) {
       output.file.close();
-      rename_file(context_.os, output.path + ".tmp", output.path);
+      dir_.rename(output.name + ".tmp", output.name);
     }
-    sync_dir(context_.os, directory_);
+    dir_.sync();
     committed_ = true;
     for (Output& output : outputs_) {
       FileEntry entry;
-      entry.path = name_of(output.path);
+      entry.path = output.name;
       entry.size = output.section_bytes * output.digests.size();
       entry.xxh3 = combine(output.digests);
       entry.blocks = std::move(output.digests);
-      record_.files.push_back(std::move(entry));
+      if (record_.stamps.is_object()) record_.stamps[entry.path] = file_stamp(dir_.status(entry.path));
+      record_.manifest.files.push_back(std::move(entry));
     }
-    std::sort(record_.files.begin(), record_.files.end(),
+    std::vector<FileEntry>& files = record_.manifest.files;
+    std::sort(files.begin(), files.end(),
               [](const FileEntry& a, const FileEntry& b) { return a.path < b.path; });
     records_.put(layer_, record_);
   }
@@ -111,7 +118,7 @@ class CacheLayer : public LayerOutput {
  private:
   struct Output {
     Part part;
-    std::string path;
+    std::string name;
     File file;
     std::uint64_t section_bytes;
     std::vector<Xxh3> digests;
@@ -119,12 +126,11 @@ class CacheLayer : public LayerOutput {
   Output& output_of(Section section) {
     for (Output& output : outputs_)
       if (output.part.section == section) return output;
-    throw Error(directory_, fmt::format("{} of layer {} is not being written", name(section), layer_));
+    throw Error(dir_.path(), fmt::format("{} of layer {} is not being written", name(section), layer_));
   }
-  const Context& context_;
   const Records& records_;
-  Manifest record_;
-  const std::string directory_;
+  Record record_;
+  const Dir dir_;
   const std::uint64_t layer_;
   std::vector<LockFile> lock_;
   std::vector<Output> outputs_;
@@ -138,28 +144,29 @@ class PlanesCacheSink : public Sink {
         spec_(std::move(spec)),
         trust_(trust),
         shape_(format::rank_shape(spec_.geometry, spec_.meta.world)),
-        directory_(join(spec_.root, format::cache_directory(spec_.meta))),
-        records_(context, join(directory_, kCacheRecords), join(directory_, "manifest.json")) {}
+        dir_(context.os, spec_.root, format::cache_directory(spec_.meta)),
+        records_(context, dir_, std::string(kCacheRecords), "manifest.json") {}
 
-  std::string describe() const override { return directory_; }
+  std::string describe() const override { return dir_.path(); }
   std::uint64_t rank() const override { return spec_.meta.rank; }
 
   void prepare() override {
-    make_dirs(context_.os, directory_);
+    const Dir& dir = dir_.make();
     const std::vector<LockFile> held = records_.lock();
-    const std::string path = join(directory_, format::kMetaName), text = format::meta_json(spec_.meta);
-    if (!exists(context_.os, path)) {
-      write_atomically(context_.os, path, text);
+    const std::string text = format::meta_json(spec_.meta), name(format::kMetaName);
+    const std::optional<struct stat> there = dir.look(name);
+    if (!there || S_ISLNK(there->st_mode)) {
+      dir.write_atomically(name, text);
       return;
     }
-    const std::string found = read_text(context_.os, path, 1 << 20);
+    const std::string path = dir.path_of(name), found = dir.read_text(name, 1 << 20);
     try {
       if (format::parse_meta(found, path) == spec_.meta) return;
     } catch (const Error& error) {
       // The directory's name has a digest of this meta.json, so it can be of no other cache.
       if (trust_ != Trust::nothing)
         throw Error(path, fmt::format("{}; --force rebuilds it and the layers", error.reason()));
-      write_atomically(context_.os, path, text);
+      dir.write_atomically(name, text);
       return;
     }
     throw Error(path, fmt::format("belongs to another cache: found {}, expected {}; move the directory away",
@@ -169,39 +176,48 @@ class PlanesCacheSink : public Sink {
   SectionSet missing(const SparseLayer& layer) override { return missing(layer.index, trust_); }
 
   std::uint64_t space_needed(const std::vector<const SparseLayer*>& layers) override {
-    std::uint64_t bytes = 0;
+    // A layer that is rebuilt needs room while its old files are still there, and gives it back when they go:
+    // of several only the largest counts. What a killed run left is removed before the layer is written.
+    std::uint64_t bytes = 0, largest_replaced = 0;
     for (const SparseLayer* layer : layers) {
       const SectionSet sections = missing(layer->index, trust_ == Trust::nothing ? trust_ : Trust::record);
-      for (std::size_t s = 0; s < sections.size(); ++s)
-        if (sections[s])
-          bytes += spec_.geometry.experts * section_bytes(static_cast<format::Section>(s), shape_);
+      std::uint64_t needed = 0, freed = 0, left_over = 0;
+      for (const Part& part : format::cache_parts(spec_.fp4)) {
+        if (!sections[static_cast<std::size_t>(part.section)]) continue;
+        const std::string name = format::part_file(layer->index, part.name);
+        needed += spec_.geometry.experts * section_bytes(part.section, shape_);
+        freed += on_disk(name);
+        left_over += on_disk(name + ".tmp");
+      }
+      largest_replaced = std::max(largest_replaced, std::min(freed, needed));
+      bytes += needed - std::min(needed, freed + left_over);
     }
-    return bytes;
+    return bytes + largest_replaced;
   }
 
   std::unique_ptr<LayerOutput> open_layer(const SparseLayer& layer, const SectionSet& sections) override {
     std::vector<LockFile> lock;
     if (!records_.try_lock(layer.index, lock)) return nullptr;
     if (trust_ == Trust::record && missing(layer.index, trust_) == SectionSet{}) return nullptr;
+    const Dir& dir = dir_.get();
     for (const Part& part : format::cache_parts(format::Fp4Tier::nibble))  // every part name there is
-      remove_file(context_.os,
-                  part_path(directory_, layer.index, part) + ".tmp");  // of a run that was killed
+      dir.unlink(format::part_file(layer.index, part.name) + ".tmp");      // of a run that was killed
     std::vector<Part> to_make;
     for (const Part& part : format::cache_parts(spec_.fp4))
       if (sections[static_cast<std::size_t>(part.section)]) to_make.push_back(part);
     // What is about to be replaced must not be vouched for; parts that stay are.
-    Manifest record{ManifestKind::planescache, version(), facts(layer.index), {}};
-    if (const std::optional<Manifest> old = records_.find(layer.index)) {
+    Record record{{ManifestKind::planescache, version(), facts(layer.index), {}}, Json::object()};
+    if (const std::optional<Record> old = records_.find(layer.index)) {
       records_.forget(layer.index);
       if (!sections[static_cast<std::size_t>(Section::planes13)]) {
         record = *old;
-        keep_tier(record, format::Fp4Tier::none);
+        keep_tier(record.manifest, format::Fp4Tier::none);
         records_.put(layer.index, record);
-        record.facts->fp4 = spec_.fp4;
+        record.manifest.facts->fp4 = spec_.fp4;
       }
     }
-    return std::make_unique<CacheLayer>(context_, records_, std::move(record), directory_, layer.index,
-                                        std::move(to_make), shape_, std::move(lock));
+    return std::make_unique<CacheLayer>(records_, std::move(record), dir, layer.index, std::move(to_make),
+                                        shape_, std::move(lock));
   }
 
   bool seal() override {
@@ -222,7 +238,7 @@ class PlanesCacheSink : public Sink {
  private:
   // A layer lacks everything, or its FP4 parts, or nothing.
   SectionSet missing(std::uint64_t layer, Trust trust) const {
-    const std::optional<Manifest> record = trust == Trust::nothing ? std::nullopt : records_.find(layer);
+    const std::optional<Record> record = trust == Trust::nothing ? std::nullopt : records_.find(layer);
     const auto lacks = [&](const Part& part) { return !has(record, layer, part, trust); };
     const std::vector<Part> all = format::cache_parts(spec_.fp4),
                             planes = format::cache_parts(format::Fp4Tier::none);
@@ -234,12 +250,20 @@ class PlanesCacheSink : public Sink {
     return out;
   }
 
-  bool has(const std::optional<Manifest>& record, std::uint64_t layer, const Part& part, Trust trust) const {
-    if (!record) return false;
+  bool has(const std::optional<Record>& record, std::uint64_t layer, const Part& part, Trust trust) const {
+    const Dir* const dir = dir_.find();
+    if (!record || dir == nullptr) return false;
     const std::string file = format::part_file(layer, part.name);
-    for (const FileEntry& entry : record->files)
-      if (entry.path == file) return sound(context_, directory_, *record, entry, trust);
+    for (const FileEntry& entry : record->manifest.files)
+      if (entry.path == file) return sound(context_, *dir, *record, entry, trust);
     return false;
+  }
+
+  std::uint64_t on_disk(const std::string& name) const {
+    const Dir* const dir = dir_.find();
+    const std::optional<struct stat> there = dir == nullptr ? std::nullopt : dir->look(name);
+    // A file with another name stays on the disk when this name goes.
+    return there && S_ISREG(there->st_mode) && there->st_nlink == 1 ? allocated_bytes(*there) : 0;
   }
 
   CacheFacts facts(std::uint64_t layer) const {
@@ -258,7 +282,7 @@ class PlanesCacheSink : public Sink {
   const PlanesCacheSpec spec_;
   const Trust trust_;
   const format::RankShape shape_;
-  const std::string directory_;
+  const OutputDir dir_;
   const Records records_;
 };
 

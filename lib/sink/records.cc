@@ -5,109 +5,139 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/lock_file.h"
+#include "base/file_status.h"
 
 namespace planesmith {
 namespace {
 
-std::optional<Manifest> read_if_sound(Os& os, const std::string& path) {
-  try {
-    if (!exists(os, path)) return std::nullopt;
-    return read_manifest(os, path);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
+constexpr std::uint64_t kMostRecordBytes = 256 << 20;
+constexpr char kManifest[] = "manifest", kFiles[] = "files";
 
 }  // namespace
 
-Records::Records(const Context& context, std::string prefix, std::string manifest_path)
-    : context_(context), prefix_(std::move(prefix)), manifest_path_(std::move(manifest_path)) {}
+Records::Records(const Context& context, const OutputDir& dir, std::string prefix, std::string manifest)
+    : context_(context), dir_(dir), prefix_(std::move(prefix)), manifest_(std::move(manifest)) {}
 
-std::string Records::record_path(std::uint64_t layer) const {
-  return fmt::format("{}/layer{}.json", prefix_, layer);
+std::string Records::record_name(std::uint64_t layer) {
+  return fmt::format("layer{}.json", layer);
 }
-std::string Records::lock_path(std::uint64_t layer) const {
+std::string Records::lock_name(std::uint64_t layer) const {
   return fmt::format("{}.layer{}.lock", prefix_, layer);
 }
 
+std::optional<Dir> Records::directory() const {
+  const Dir* const dir = dir_.find();
+  return dir == nullptr ? std::nullopt : dir->find_private_dir(prefix_, context_.group_shared);
+}
+
+void Records::say_ignored(const std::string& path, const std::string& why) const {
+  context_.os.note_once(path, fmt::format("{} is ignored and made anew: {}", path, why));
+}
+
+// Records of earlier versions are bare manifests.
+std::optional<Record> Records::read(const Dir& records, std::uint64_t layer) const {
+  const std::string name = record_name(layer), path = records.path_of(name);
+  if (!records.exists(name)) return std::nullopt;
+  try {
+    const std::string text = records.read_text(name, kMostRecordBytes);
+    const Json json = parse_json(text, path);
+    if (!json.is_object() || !json.contains(kManifest))
+      return Record{parse_manifest(text, path), Json::object()};
+    return Record{parse_manifest(compact(json[kManifest]), path), json.value(kFiles, Json::object())};
+  } catch (const Error& error) {
+    say_ignored(path, error.reason());
+  }
+  return std::nullopt;
+}
+
+void Records::write(const Dir& records, std::uint64_t layer, const Record& record) const {
+  const Json json = {{kManifest, parse_json(to_json(record.manifest), prefix_)}, {kFiles, record.stamps}};
+  records.write_atomically(record_name(layer), compact(json), context_.group_shared ? 0660 : 0600);
+}
+
 std::shared_ptr<const Manifest> Records::manifest() const {
-  struct stat now {};
-  if (context_.os.stat(manifest_path_.c_str(), &now) != 0) return nullptr;
+  const Dir* const dir = dir_.find();
+  const std::optional<struct stat> now = dir == nullptr ? std::nullopt : dir->look(manifest_);
+  if (!now) return nullptr;
   const std::lock_guard<std::mutex> lock(kept_.mutex);
-  const struct stat& then = kept_.status;
-  // An inode number alone may come back: the file before it was removed.
-  const bool same = now.st_ino == then.st_ino && now.st_size == then.st_size &&
-                    now.st_ctim.tv_sec == then.st_ctim.tv_sec && now.st_ctim.tv_nsec == then.st_ctim.tv_nsec;
-  if (!same || !kept_.manifest) {
-    std::optional<Manifest> read = read_if_sound(context_.os, manifest_path_);
-    kept_.manifest = read ? std::make_shared<const Manifest>(std::move(*read)) : nullptr;
-    kept_.status = now;
+  if (!kept_.manifest || !unchanged(*now, kept_.status)) {
+    kept_.manifest = nullptr;
+    try {
+      kept_.manifest = std::make_shared<const Manifest>(
+          parse_manifest(dir->read_text(manifest_, kMostManifestBytes), dir->path_of(manifest_)));
+    } catch (const Error& error) {
+      say_ignored(dir->path_of(manifest_), error.reason());
+    }
+    kept_.status = *now;
   }
   return kept_.manifest;
 }
 
-std::optional<Manifest> Records::find(std::uint64_t layer) const {
-  if (std::optional<Manifest> record = read_if_sound(context_.os, record_path(layer))) return record;
+std::optional<Record> Records::find(std::uint64_t layer) const {
+  if (const std::optional<Dir> records = directory())
+    if (std::optional<Record> record = read(*records, layer)) return record;
   const std::shared_ptr<const Manifest> whole = manifest();
-  return whole ? layer_of(*whole, layer) : std::nullopt;
+  std::optional<Manifest> share = whole ? layer_of(*whole, layer) : std::nullopt;
+  if (!share) return std::nullopt;
+  return Record{std::move(*share), nullptr};
 }
 
-void Records::put(std::uint64_t layer, const Manifest& record) const {
+void Records::put(std::uint64_t layer, const Record& record) const {
   const std::vector<LockFile> held = lock();
-  make_dirs(context_.os, prefix_);
-  write_atomically(context_.os, record_path(layer), to_json(record));
+  write(dir_.get().make_private_dir(prefix_, context_.group_shared), layer, record);
 }
 
 void Records::forget(std::uint64_t layer) const {
   const std::vector<LockFile> held = lock();
+  const Dir& dir = dir_.get();
   if (const std::shared_ptr<const Manifest> whole = manifest()) {
     // The manifest goes back into records: what it says of other layers stays known.
-    make_dirs(context_.os, prefix_);
+    const Dir records = dir.make_private_dir(prefix_, context_.group_shared);
     for (const std::uint64_t other : whole->facts->layers)
-      if (other != layer && !exists(context_.os, record_path(other)))
-        write_atomically(context_.os, record_path(other), to_json(*layer_of(*whole, other)));
+      if (other != layer && !records.exists(record_name(other)))
+        write(records, other, {*layer_of(*whole, other), nullptr});
   }
-  remove_file(context_.os, manifest_path_);
-  sync_dir(context_.os, parent_of(manifest_path_));
-  if (exists(context_.os, prefix_)) {
-    remove_file(context_.os, record_path(layer));
-    sync_dir(context_.os, prefix_);
+  dir.unlink(manifest_);
+  dir.sync();
+  if (const std::optional<Dir> records = directory()) {
+    records->unlink(record_name(layer));
+    records->sync();
   }
 }
 
 bool Records::try_lock(std::uint64_t layer, std::vector<LockFile>& held) const {
   const std::vector<LockFile> whole = lock();
-  return LockFile::try_take(context_.os, lock_path(layer), held);
+  return LockFile::try_take(dir_.get(), lock_name(layer), held, context_.group_shared);
 }
 
 std::vector<LockFile> Records::lock() const {
-  return wait_for_lock(context_, prefix_ + ".lock");
+  return wait_for_lock(context_, dir_.get(), prefix_ + ".lock");
 }
 
 bool Records::seal(const std::vector<std::uint64_t>& layers) const {
   const std::vector<LockFile> held = lock();
   std::vector<Manifest> found;
   for (const std::uint64_t layer : layers) {
-    std::optional<Manifest> record = find(layer);
+    std::optional<Record> record = find(layer);
     if (!record) return false;
-    found.push_back(std::move(*record));
+    found.push_back(std::move(record->manifest));
   }
   const Manifest whole = merge(found);
-  if (exists(context_.os, prefix_) || !exists(context_.os, manifest_path_))
-    write_atomically(context_.os, manifest_path_, to_json(whole));
+  const Dir& dir = dir_.get();
+  const std::optional<Dir> records = directory();
+  if (records || !dir.exists(manifest_)) dir.write_atomically(manifest_, to_json(whole));
   // Records that are merged go. Those that know of FP4 parts which other layers lack yet stay.
-  if (exists(context_.os, prefix_)) {
+  if (records) {
     for (std::size_t i = 0; i < layers.size(); ++i)
-      if (found[i].facts->fp4 == whole.facts->fp4) remove_file(context_.os, record_path(layers[i]));
-    for (const std::string& name : list_dir(context_.os, prefix_))
-      if (name.ends_with(".tmp")) remove_file(context_.os, join(prefix_, name));
-    remove_dir_if_empty(context_.os, prefix_);
+      if (found[i].facts->fp4 == whole.facts->fp4) records->unlink(record_name(layers[i]));
+    for (const std::string& name : records->list())
+      if (name.ends_with(".tmp")) records->unlink(name);
+    dir.rmdir(prefix_);
   }
   // Locks whose holders were killed are taken once more, which removes them.
   for (const std::uint64_t layer : layers) {
     std::vector<LockFile> stale;
-    if (exists(context_.os, lock_path(layer))) LockFile::try_take(context_.os, lock_path(layer), stale);
+    if (dir.exists(lock_name(layer))) LockFile::try_take(dir, lock_name(layer), stale, context_.group_shared);
   }
   return true;
 }

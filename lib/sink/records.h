@@ -1,6 +1,6 @@
-// What is known about the finished layers of one artifact: a record per layer in a directory of our own,
-// merged into the manifest when the set is complete. A record is a manifest of one layer. Also the locks that
-// keep runs apart.
+// What is known about the finished layers of one artifact: a record per layer in a private directory of our
+// own, merged into the manifest when the set is complete. A record is a manifest of one layer, with what the
+// layer's files were when it was written. Also the locks that keep runs apart.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,37 @@
 
 #include "base/context.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/lock_file.h"
 #include "manifest/manifest.h"
+#include "sink/output_dir.h"
 
 namespace planesmith {
 
 // In a planes cache's directory: the prefix of its records and locks.
 inline constexpr std::string_view kCacheRecords = ".planesmith";
 
+struct Record {
+  Manifest manifest;
+  Json stamps = Json::object();  // by file name: file_stamp() when it was written; null: from the manifest,
+                                 // which has none
+};
+
 class Records {
  public:
-  // prefix: path that records (<prefix>/layer<n>.json) and locks (<prefix>.layer<n>.lock, <prefix>.lock)
-  // start with; its parent exists. Nothing under it is left after seal(). manifest_path: of the final
-  // manifest.
-  Records(const Context& context, std::string prefix, std::string manifest_path);
+  // In `dir`, by name: records <prefix>/layer<n>.json, locks <prefix>.layer<n>.lock and <prefix>.lock, and
+  // the final manifest. Nothing that starts with the prefix is left after seal(). The directory <prefix> is
+  // ours alone: Error where it is not.
+  Records(const Context& context, const OutputDir& dir, std::string prefix, std::string manifest);
 
-  // The layer's record, or else its share of the manifest. Unreadable ones count as absent.
-  std::optional<Manifest> find(std::uint64_t layer) const;
-  void put(std::uint64_t layer, const Manifest& record) const;
+  // The layer's record, or else its share of the manifest. Unreadable ones count as absent, and this is said.
+  std::optional<Record> find(std::uint64_t layer) const;
+  void put(std::uint64_t layer, const Record& record) const;
   // Before a layer is written over: neither record nor manifest may speak of it any more.
   void forget(std::uint64_t layer) const;
 
   // Locks one layer against other runs; false where one of them holds it. Waits for the lock on the whole
-  // first, so that who holds that can be sure that no layer gets into anybody's hands.
+  // first: the one that holds that knows that no other run gets a layer.
   bool try_lock(std::uint64_t layer, std::vector<LockFile>& held) const;
   // Waits for the lock on the artifact as a whole. Not for use around the calls above, which take it
   // themselves.
@@ -46,11 +54,17 @@ class Records {
   bool seal(const std::vector<std::uint64_t>& layers) const;
 
  private:
-  std::string record_path(std::uint64_t layer) const;
-  std::string lock_path(std::uint64_t layer) const;
+  static std::string record_name(std::uint64_t layer);
+  std::string lock_name(std::uint64_t layer) const;
+  std::optional<Dir> directory() const;  // of the records; none: there are none
+  std::optional<Record> read(const Dir& records, std::uint64_t layer) const;
+  void write(const Dir& records, std::uint64_t layer, const Record& record) const;
   std::shared_ptr<const Manifest> manifest() const;  // null: there is none that is sound
+  void say_ignored(const std::string& path, const std::string& why) const;
+
   const Context& context_;
-  std::string prefix_, manifest_path_;
+  const OutputDir& dir_;
+  const std::string prefix_, manifest_;
 
   // The manifest as last read: tens of thousands of digests are not parsed once per layer. Layers are asked
   // for from several threads.

@@ -16,6 +16,8 @@ namespace planesmith {
 namespace {
 
 constexpr std::uint64_t kMostMeta = 1 << 20, kMostSidecar = 1 << 24;
+constexpr std::uint64_t kMostLayers =
+    1 << 16;  // far beyond any model; gaps between layers are counted one by one
 
 // What cannot be looked at is not the same as what is not there.
 bool is_directory(Os& os, const std::string& path) {
@@ -43,7 +45,14 @@ FoundCache look_at_cache(Os& os, const std::string& root, const std::string& nam
   cache.name = name;
   cache.path = join(root, name);
   static const std::regex part_name("layer(0|[1-9][0-9]{0,9})\\.([a-z0-9]+)\\.bin");
-  for (const std::string& file : list_dir(os, cache.path)) {
+  std::vector<std::string> files;
+  try {
+    files = list_dir(os, cache.path);
+  } catch (const Error& error) {
+    cache.problem = error.reason();  // of this rank only; the others are listed
+    return cache;
+  }
+  for (const std::string& file : files) {
     struct stat st {};
     if (os.stat(join(cache.path, file).c_str(), &st) != 0) continue;  // a link to nowhere, or gone since
     if (file == kCacheRecords) cache.unfinished = true;
@@ -51,7 +60,11 @@ FoundCache look_at_cache(Os& os, const std::string& root, const std::string& nam
     const auto bytes = static_cast<std::uint64_t>(st.st_size);
     cache.bytes += bytes;
     std::smatch match;
-    if (std::regex_match(file, match, part_name)) cache.layers[std::stoull(match[1])][match[2]] = bytes;
+    if (!std::regex_match(file, match, part_name)) continue;
+    if (const std::uint64_t layer = std::stoull(match[1]); layer < kMostLayers)
+      cache.layers[layer][match[2]] = bytes;
+    else
+      os.note_once(file, fmt::format("{}: no model has such a layer; ignored", join(cache.path, file)));
   }
   const std::string path = join(cache.path, format::kMetaName);
   try {
@@ -265,9 +278,13 @@ std::string defect(const FoundCache& cache) {
   std::vector<std::uint64_t> layers;
   if (cache.model) {
     layers = cache.model->layers;
-    const format::RankShape shape = format::rank_shape(cache.model->geometry, cache.meta->world);
-    for (const format::Part& part : parts)
-      sizes[part.name] = cache.model->geometry.experts * format::section_bytes(part.section, shape);
+    try {
+      const format::RankShape shape = format::rank_shape(cache.model->geometry, cache.meta->world);
+      for (const format::Part& part : parts)
+        sizes[part.name] = cache.model->geometry.experts * format::section_bytes(part.section, shape);
+    } catch (const Error& error) {  // a world that the model cannot be cut into
+      return fmt::format("meta.json says world {}: {}", cache.meta->world, error.reason());
+    }
   } else {
     for (std::uint64_t layer = cache.layers.begin()->first; layer <= cache.layers.rbegin()->first; ++layer)
       layers.push_back(layer);

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <vector>
 
@@ -222,4 +223,67 @@ TEST_CASE("rekey gets by with short and interrupted transfers") {
   FaultOs os(bench.dir().path(), Fault::slow_and_interrupted());
   bench.rekey_with(os);
   bench.check_done();
+}
+
+TEST_CASE("without hard links rekey copies on request, and a second run ends from every state") {
+  Bench bench;
+  bench.prepare();
+  FaultOs os(bench.dir().path(), Fault::without({{"link", EPERM}}));
+  try {
+    bench.rekey_with(os);
+    FAIL_CHECK("no hard link, no copy, and no error");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find("--copy") != std::string::npos);
+  }
+  bench.check_readable();
+  bench.request.copy = true;
+  for (const int error : {EPERM, EXDEV, EMLINK, ENOSYS}) {
+    bench.prepare();
+    FaultOs without(bench.dir().path(), Fault::without({{"link", error}}));
+    bench.rekey_with(without);
+    CHECK(without.missed());
+    bench.check_done();
+  }
+  const std::uint64_t crashes = crash_each(
+      bench.dir().path(), [&] { bench.prepare(); }, [&](Os& crashing) { bench.rekey_with(crashing); },
+      [&](const FaultOs& crashed) {
+        CAPTURE(crashed.hit_at());
+        bench.check_readable();
+        FaultOs again(bench.dir().path(), Fault::without({{"link", EPERM}}));
+        bench.rekey_with(again);
+        bench.check_done();
+      },
+      {{"link", EPERM}});
+  CHECK(crashes > 4 * 50);
+}
+
+TEST_CASE("a cache that a copy of the same content stands beside is rekeyed to the end") {
+  const Bench bench;
+  bench.prepare();
+  make(bench.dir().path(), "new");  // both identities whole, no file shared: an earlier run on overlayfs
+  bench.rekey_with(posix());
+  bench.check_done();
+}
+
+TEST_CASE("rekey and prune do not go through links that others put there") {
+  const Bench bench;
+  bench.prepare();
+  const std::string victim = bench.dir() / "victim";
+  std::filesystem::create_directories(victim + "/deep");
+  put_file(victim + "/deep/file", "untouched");
+  for (const std::string ckpt_id : {"old", "new"}) {
+    const format::CacheMeta meta{ckpt_id, kWorld, 0, format::ZeroMode::automatic, false};
+    const std::string half = bench.dir() / ("cache/" + format::cache_directory(meta) + ".tmp");
+    std::filesystem::create_directories(parent_of(half));
+    std::filesystem::create_symlink(victim, half);
+  }
+  bench.rekey_with(posix());
+  CHECK(file_contents(victim + "/deep/file") == "untouched");
+  const format::CacheMeta meta{"new", kWorld, 1, format::ZeroMode::automatic, false};
+  const std::string rank = bench.dir() / ("cache/" + format::cache_directory(meta));
+  std::filesystem::rename(rank, bench.dir() / "moved");
+  std::filesystem::create_symlink(bench.dir() / "moved", rank);
+  make(bench.dir().path(), "kept");
+  CHECK_THROWS_AS(prune(Context{}, {bench.request.planescache, "", {"kept"}, true}), Error);
+  CHECK(file_contents(bench.dir() / "moved/meta.json").find("new") != std::string::npos);
 }

@@ -108,6 +108,9 @@ TEST_CASE("rekey refuses what it should not touch") {
   }
   SUBCASE("another cache has the new identity") {
     make(bench.dir.path(), "new");
+    for (const std::string& path :
+         {bench.directory("new", 0) + "/layer1.sc2.bin", bench.stem("new", format::Tier::base, 0) + ".pack"})
+      put_file(path, std::string(fs::file_size(path), 'x'));
     refuses(bench, request, "holds another cache of the new identity");
     refuses(bench, {"old", "new", "", bench.dir / "store", false}, "is another pack of the new identity");
   }
@@ -146,25 +149,26 @@ TEST_CASE("a build that starts while rekey works does not get a layer") {
     int tried = 0;
 
    private:
-    int link(const char* from, const char* to) override {
+    int linkat(int from_dir, const char* from, int to_dir, const char* to) override {
       for (std::uint64_t rank = 0; rank < kWorld; ++rank) {
-        CHECK_FALSE(gets_layer(bench_.directory("old", rank) + "/.planesmith"));
+        CHECK_FALSE(gets_layer(bench_.directory("old", rank), ".planesmith"));
         for (const format::Tier tier : kTiers) {
           const std::string stem = bench_.stem("old", tier, rank);
-          CHECK_FALSE(gets_layer(parent_of(stem) + "/." + name_of(stem)));
+          CHECK_FALSE(gets_layer(parent_of(stem), "." + name_of(stem)));
         }
       }
-      return Os::link(from, to);
+      return Os::linkat(from_dir, from, to_dir, to);
     }
     // A builder would wait; it is told to stop instead.
-    bool gets_layer(const std::string& prefix) {
+    bool gets_layer(const std::string& directory, const std::string& prefix) {
       ++tried;
       Stop stop;
       stop.request(2);
       const Context context{.stop = &stop};
       std::vector<LockFile> held;
       try {
-        return Records(context, prefix, prefix + ".manifest").try_lock(1, held);
+        const OutputDir dir(posix(), directory, ".");
+        return Records(context, dir, prefix, prefix + ".manifest").try_lock(1, held);
       } catch (const Error& error) {
         CHECK(error.code() == ErrorCode::interrupted);
         return false;

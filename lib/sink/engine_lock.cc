@@ -1,0 +1,72 @@
+#include "sink/engine_lock.h"
+
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/lock_file.h"
+#include "base/paths.h"
+
+namespace planesmith {
+namespace {
+
+constexpr int kTries = 50;  // each time the lock's file was removed between our open and our lock
+
+mode_t file_creation_mask() {
+  const mode_t mask = ::umask(077);  // it cannot be read without being set
+  ::umask(mask);
+  return mask;
+}
+
+// A new pack gets 0666 less the umask. Those whom that lets write may open the lock.
+mode_t lock_mode(bool group) {
+  static const mode_t mask = file_creation_mask();
+  mode_t mode = 0600;
+  if (group || (mask & 0020) == 0) mode |= 0060;
+  if ((mask & 0002) == 0) mode |= 0006;
+  return mode;
+}
+
+File open_lock(const Context& context, const Dir& dir, const std::string& name) {
+  return dir.open_or_create(name, lock_mode(context.group_shared));
+}
+
+}  // namespace
+
+std::optional<File> try_engine_lock(const Context& context, const Dir& dir, const std::string& name) {
+  for (int i = 0; i < kTries; ++i) {
+    File file = open_lock(context, dir, name);
+    if (!try_flock(context.os, file)) return std::nullopt;
+    // The pack may have been taken away with its lock, and another have come, since it was opened.
+    if (dir.leads_to(name, file)) return file;
+  }
+  throw Error(
+      dir.path_of(name),
+      "has another inode at every look, so the engine's protocol cannot work here; use another file system");
+}
+
+File wait_for_engine_lock(const Context& context, const Dir& dir, const std::string& name) {
+  std::optional<File> lock;
+  wait_until(
+      context, [&] { return (lock = try_engine_lock(context, dir, name)).has_value(); },
+      [&] {
+        const std::string holder = flock_holder(open_lock(context, dir, name));
+        return fmt::format("waiting for {}, held by {}", dir.path_of(name),
+                           holder.empty() ? "another process" : holder);
+      });
+  return std::move(*lock);
+}
+
+void require_flock(Os& os, const std::string& directory) {
+  const Dir dir = Dir::open(os, nearest_existing(os, directory));
+  if (os.flock(dir.fd(), LOCK_SH | LOCK_NB) == 0) {
+    os.flock(dir.fd(), LOCK_UN);
+  } else if (errno == ENOSYS || errno == ENOLCK || errno == EOPNOTSUPP) {
+    refuse_without_flock(dir.path());
+  }
+}
+
+}  // namespace planesmith
