@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/context.h"
+#include "chunks/byte_source.h"
 #include "chunks/chunk_set.h"
 #include "chunks/frame_feed.h"
 
@@ -38,6 +39,9 @@ UnpackResult unpack(const ChunkSet& set, int input, const UnpackOptions& options
 UnpackResult unpack_frames(const ChunkSet& set, int input, const UnpackOptions& options,
                            const Context& context, FrameFeed* feed = nullptr);
 UnpackResult unpack_stream(const ChunkSet& set, int input, const UnpackOptions& options,
+                           const Context& context);
+// The same of bytes from elsewhere; name: of the set.
+UnpackResult unpack_stream(ByteSource& source, const std::string& name, const UnpackOptions& options,
                            const Context& context);
 
 }  // namespace planesmith::chunks
