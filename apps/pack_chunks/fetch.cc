@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "pack_chunks/commands.h"
 
 namespace planesmith {

@@ -25,6 +25,7 @@ struct UnpackResult {
   std::uint64_t files = 0, bytes = 0;          // wanted; holes included
   std::uint64_t kept = 0;                      // of these files, there already with the right contents
   std::uint64_t frames = 0, packed_bytes = 0;  // to be decompressed; with a manifest only
+  std::vector<std::string> paths{};            // of the files; without a manifest only
 };
 
 // With a manifest: frames in parallel, each compared with it; a run that was interrupted goes on. Without

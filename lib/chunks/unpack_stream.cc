@@ -143,6 +143,7 @@ class StreamUnpacker {
            target_.put_file(i, m);
            ++result.files;
            result.bytes += m.size;
+           result.paths.push_back(m.path);
          });
     for (const MemberType link : {MemberType::hardlink, MemberType::symlink})
       each([&](MemberType type) { return type == link; },

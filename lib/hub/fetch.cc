@@ -10,9 +10,11 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "chunks/chunk_names.h"
 #include "chunks/member_filter.h"
 #include "chunks/unpack.h"
+#include "hub/archive_record.h"
 #include "hub/content_check.h"
 #include "hub/download.h"
 #include "hub/hub_frames.h"
@@ -134,6 +136,7 @@ class Fetcher {
   const Context& context_;
   const Source source_;
   FetchResult result_;
+  chunks::UnpackResult unpacked_;
   std::string manifest_text_;  // of a web server's directory, which was read to find it
 };
 
@@ -212,6 +215,7 @@ void Fetcher::take(const chunks::UnpackResult& unpacked) {
   result_.files = unpacked.files;
   result_.bytes = unpacked.bytes;
   result_.kept = unpacked.kept;
+  unpacked_ = unpacked;
 }
 
 void Fetcher::name_places(const std::set<std::string>& tops) {
@@ -287,14 +291,19 @@ void Fetcher::fetch_archive(const RemoteSet& set) {
       fmt::format("{}: {} parts, {}, without a manifest: files get their names when all of it was read",
                   set.path(), set.parts.size(), exact_size(result_.fetch_bytes))));
   if (!options_.parts.empty()) return fetch_parts(set, set.parts);
-  if (options_.dry_run) return;
-  const Context context = halved();
-  CheckedParts parts(source_, set.parts, ranges(), context_);
-  chunks::ByteSource bytes([&](Bytes to) { return parts.pull(to); }, set.path(), context);
-  take(chunks::unpack_stream(bytes, set.name, unpack_options(), context));
+  const ArchiveRecord record(set, unpack_options(), context_);
+  if (const auto there = record.find()) {
+    take(*there);
+    result_.fetch_bytes = 0;
+  } else if (!options_.dry_run) {
+    const Context context = halved();
+    CheckedParts parts(source_, set.parts, ranges(), context_);
+    chunks::ByteSource bytes([&](Bytes to) { return parts.pull(to); }, set.path(), context);
+    take(chunks::unpack_stream(bytes, set.name, unpack_options(), context));
+    record.write(unpacked_);
+  }
   std::set<std::string> tops;
-  for (const std::string& entry : list_dir(context_.os, options_.out))
-    if (!entry.starts_with('.')) tops.insert(entry);
+  for (const std::string& path : unpacked_.paths) tops.insert(path.substr(0, path.find('/')));
   name_places(tops);
 }
 
