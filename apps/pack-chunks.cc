@@ -8,5 +8,6 @@ int main(int argc, char** argv) {
   add_unpack(commands);
   add_verify(commands);
   add_list(commands);
+  add_fetch(commands);
   return commands.parse_and_run(argc, argv);
 }

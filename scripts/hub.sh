@@ -1,74 +1,194 @@
-# shellcheck shell=bash
-# What fetch.sh and upload.sh share: talking to a Hugging Face hub with nothing but curl. Sourced, not run.
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with those who source this
+# What fetch.sh and upload.sh share: talking to a Hugging Face hub with curl, reading its JSON with jq or python3.
+# Sourced, not run. The token goes to the hub's own scheme, host and port only; curl reads no .curlrc, expands no
+# brackets and speaks nothing but http and https; what the hub sends is limited and printed escaped.
 HUB=${HF_ENDPOINT:-https://huggingface.co}
 HUB=${HUB%/}
 
-die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
-say() { printf '%s\n' "$*" >&2; }
+say() { printf '%s\n' "$*" | escaped >&2; }
+die() { printf '%s: %s\n' "$(basename "$0")" "$*" | escaped >&2; exit 1; }
+# Control characters as question marks; UTF-8 stays.
+escaped() { LC_ALL=C tr '\000-\010\013-\037\177' '?'; }
+need() { local each; for each in "$@"; do command -v "$each" >/dev/null || die "$each is needed"; done; }
 
-# hub_curl ARGUMENTS...: curl with the token, which stays out of the process list.
+case $HUB in
+  http://?* | https://?*) ;;
+  *) die "HF_ENDPOINT should be an http or https URL" ;;
+esac
+case $HUB in *[!A-Za-z0-9.:/_~%-]*) die "HF_ENDPOINT holds characters that no plain URL has" ;; esac
+
+# The token of HF_TOKEN, else of the file that `hf auth login` writes.
+hub_token() {
+  local token=${HF_TOKEN:-} file=${HF_TOKEN_PATH:-${HF_HOME:-${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/huggingface}/token}
+  [ -n "$token" ] || token=$(head -c 4096 "$file" 2>/dev/null | head -n 1) || true
+  case $token in *[!A-Za-z0-9._~+/=-]*) die "the token holds characters that no token has; it is not used" ;; esac
+  printf '%s' "$token"
+}
+TOKEN=$(hub_token)
+
+# origin URL: scheme, host and port, in one spelling.
+origin() {
+  local scheme=${1%%://*} rest=${1#*://}
+  rest=${rest%%[/?#]*}
+  rest=${rest,,}
+  case $rest in *:*) ;; *) if [ "${scheme,,}" = https ]; then rest=$rest:443; else rest=$rest:80; fi ;; esac
+  printf '%s://%s' "${scheme,,}" "$rest"
+}
+
+# hub_curl URL ARGUMENTS...: curl; with the token, which stays out of the process list, where the URL is the hub's.
 hub_curl() {
-  if [ -n "${HF_TOKEN:-}" ]; then
-    curl -sS -L --fail --connect-timeout 30 --speed-limit 1 --speed-time 60 -K <(printf 'header = "Authorization: Bearer %s"\n' "$HF_TOKEN") "$@"
+  local url=$1
+  shift
+  case $url in http://* | https://*) ;; *) die "$url: is neither an http nor an https URL" ;; esac
+  case ${url#*://} in *@*/* | *@) die "$url: a URL with a user name in it is not used" ;; esac
+  local common=(-q -sS --fail --globoff --proto '=http,https' --connect-timeout 20 --speed-limit 1000 --speed-time 20)
+  if [ -n "$TOKEN" ] && [ "$(origin "$url")" = "$(origin "$HUB")" ]; then
+    curl "${common[@]}" -K <(printf 'header = "Authorization: Bearer %s"\n' "$TOKEN") "$@" --url "$url"
   else
-    curl -sS -L --fail --connect-timeout 30 --speed-limit 1 --speed-time 60 "$@"
+    curl "${common[@]}" "$@" --url "$url"
   fi
 }
 
-# stop_if_refused HTTP-STATUS WHAT: ends the script where asking again will not help.
+# stop_if_refused HTTP-STATUS WHAT: ends the script where asking again does not help.
 stop_if_refused() {
   case $1 in
     401 | 403)
-      if [ -n "${HF_TOKEN:-}" ]; then die "$2: $HUB answers $1: the token in HF_TOKEN may not read it (is the repository gated, the token expired?)"; fi
+      [ -z "$TOKEN" ] || die "$2: $HUB answers $1: the token in HF_TOKEN may not read it (is the repository gated, the token expired?)"
       die "$2: $HUB answers $1: it is private, gated or not there; set HF_TOKEN to a token that may read it" ;;
     404) die "$2: $HUB answers 404: there is no such repository, revision or file" ;;
+    400 | 405 | 410 | 416) die "$2: the server answers $1" ;;
   esac
 }
 
-# One line "SIZE SHA256-or-dash PATH" for each file in a JSON tree listing.
-read_listing() {
-  awk 'BEGIN { RS = "\001" } {
-    n = length($0); depth = 0; key = ""; inside = ""
-    for (i = 1; i <= n; i++) {
-      c = substr($0, i, 1)
-      if (c == "\"") {  # a string
-        s = ""
-        for (i++; i <= n && (c = substr($0, i, 1)) != "\""; i++) {
-          if (c == "\\") { i++; c = substr($0, i, 1) }
-          s = s c
-        }
-        value = s
-        for (j = i + 1; substr($0, j, 1) ~ /[ \t\r\n]/; j++) {}
-        if (substr($0, j, 1) == ":") { key = s; continue }
-      } else if (c ~ /[-0-9]/) {  # a number
-        for (value = ""; substr($0, i, 1) ~ /[-+.0-9eE]/; i++) value = value substr($0, i, 1)
-        i--
-      } else {
-        if (c == "{") { depth++; if (depth == 2) inside = key; else { path = type = ""; sha = "-"; size = 0 } key = "" }
-        if (c == "}") { if (depth == 1 && type == "file") print size, sha, path; depth-- }
-        continue
-      }
-      if (depth == 1 && key == "path") path = value
-      if (depth == 1 && key == "type") type = value
-      if (depth == 1 && key == "size") size = value
-      if (depth == 2 && inside == "lfs" && (key == "oid" || key == "sha256")) sha = value
-    }
-  }'
+# wait_after HTTP-STATUS HEADERS ATTEMPT WHAT: sleeps as long as the server asks for, else longer each time.
+wait_after() {
+  local asked seconds=$((1 << ($3 < 5 ? $3 - 1 : 5)))
+  asked=$(sed -n 's/^[Rr]etry-[Aa]fter: *\([0-9]\{1,6\}\).*/\1/p' "$2" 2>/dev/null | tail -n 1)
+  if [ -n "$asked" ]; then seconds=$asked; elif [ "$1" = 429 ] && [ "$seconds" -lt 10 ]; then seconds=10; fi
+  [ "$seconds" -le 3600 ] || die "$4: the server asks to wait $seconds s; run the same command again then"
+  [ "$seconds" -ge 1 ] || seconds=1
+  say "$4: $(if [ "$1" = 000 ]; then echo 'the connection broke'; else echo "the server answers $1"; fi); again in $seconds s"
+  sleep "$seconds"
 }
 
-# hub_listing REPO REVISION: the same for all files of the repository, page by page.
-hub_listing() {
-  local url="$HUB/api/models/$1/tree/$2?recursive=1" head page try code
-  head=$(mktemp) page=$(mktemp)
-  while [ -n "$url" ]; do
-    for try in 1 2 3 4 5; do
-      code=$(hub_curl -D "$head" -o "$page" -w '%{http_code}' "$url") && break
-      stop_if_refused "$code" "$1 at $2"
-      [ "$try" = 5 ] && { rm -f "$head" "$page"; return 1; }
-      sleep $((try - 1))
+# locate URL WHAT: sets `located` to where redirects lead.
+locate() {
+  local hops code attempt=0 answer limited=0 url head
+  head=$(mktemp)
+  while :; do
+    url=$1 code=000
+    for hops in 1 2 3 4 5 6 7 8 9 10 11; do
+      [ "$hops" -le 10 ] || die "$2: the server redirects without end"
+      # One byte would do; a server that ignores ranges is left after some.
+      answer=$(hub_curl "$url" -r 0-0 -D "$head" -w '\n%{http_code} %{redirect_url}' -o /dev/null --max-filesize 1 2>/dev/null) || true
+      answer=${answer##*$'\n'} code=${answer%% *}
+      case $code in
+        30[12378]) url=${answer#* } ;;
+        *) break ;;
+      esac
     done
-    read_listing <"$page"
-    url=$(sed -n 's/^[Ll]ink:.*<\([^>]*\)>; *rel="next".*/\1/p' "$head" | tail -n1 | tr -d '\r')
+    case $code in
+      200 | 206 | 416) located=$url; rm -f "$head"; return 0 ;;  # 416: the file is empty
+    esac
+    stop_if_refused "$code" "$2"
+    attempt=$((attempt + 1))
+    if [ "$code" = 429 ]; then limited=$((limited + 1)); [ "$limited" -lt 40 ] || die "$2: the rate limit does not end"
+    else [ $((attempt - limited)) -lt 6 ] || die "$2: no answer after $attempt attempts"; fi
+    wait_after "$code" "$head" "$attempt" "$2"
+  done
+}
+
+# hub_document URL FILE HEADERS WHAT: a small document, at most 64 MiB. Returns 4 where it is not there.
+hub_document() {
+  local code attempt=0 limited=0
+  while :; do
+    code=$(hub_curl "$1" -D "$3" --max-filesize 67108864 -o "$2" -w '%{http_code}' 2>/dev/null) && {
+      case $code in
+        200) [ "$(stat -c %s "$2")" -le 67108864 ] || die "$4: the server sends more than it should"; return 0 ;;
+        30[12378]) locate "$1" "$4"; [ "$located" != "$1" ] || die "$4: the server redirects to itself"
+           set -- "$located" "$2" "$3" "$4"; continue ;;
+      esac
+    }
+    [ "$code" != 404 ] || return 4
+    stop_if_refused "$code" "$4"
+    attempt=$((attempt + 1))
+    if [ "$code" = 429 ]; then limited=$((limited + 1)); [ "$limited" -lt 40 ] || die "$4: the rate limit does not end"
+    else [ $((attempt - limited)) -lt 5 ] || die "$4: no answer after $attempt attempts"; fi
+    wait_after "$code" "$3" "$attempt" "$4"
+  done
+}
+
+# encoded TEXT: for a URL; '/' is encoded too.
+encoded() {
+  local LC_ALL=C text=$1 i c
+  for ((i = 0; i < ${#text}; i++)); do
+    c=${text:i:1}
+    case $c in [A-Za-z0-9._~-]) printf '%s' "$c" ;; *) printf '%%%02X' "'$c" ;; esac
+  done
+}
+encoded_path() { local text; text=$(encoded "$1"); printf '%s' "${text//%2F//}"; }  # '/' stays
+
+# json KIND FILE: a line "SIZE<tab>SHA256 or -<tab>PATH" for each file of a listing, or of a manifest (KIND: listing,
+# manifest). Names with control characters, and what is no list of files, are errors.
+json() {
+  if command -v jq >/dev/null; then
+    jq -r --arg kind "$1" '
+      (if $kind == "listing" then .[] | select(.type == "file") else .files[] end)
+      | [(.lfs.size // .size), (.lfs.oid // .lfs.sha256 // .sha256 // "-"), .path]
+      | if (.[0] | type) == "number" and .[0] >= 0 and .[0] == (.[0] | floor) and .[0] < 1e15
+           and (.[1] | test("^([0-9a-f]{64}|-)$")) and (.[2] | type) == "string"
+           and (.[2] | explode | all(. >= 32 and . != 127)) then "\(.[0])\t\(.[1])\t\(.[2])" else error("not a list of files") end' "$2"
+  elif command -v python3 >/dev/null; then
+    python3 -c '
+import json, re, sys
+entries = json.load(open(sys.argv[2], encoding="utf-8"))
+entries = [e for e in entries if e["type"] == "file"] if sys.argv[1] == "listing" else entries["files"]
+for entry in entries:
+    lfs = entry.get("lfs") or {}
+    size, path = lfs.get("size", entry["size"]), entry["path"]
+    digest = lfs.get("oid") or lfs.get("sha256") or entry.get("sha256") or "-"
+    if type(size) is not int or not 0 <= size < 10**15 or not re.fullmatch("[0-9a-f]{64}|-", digest) or not all(c >= " " and c != "\x7f" for c in path):
+        sys.exit("not a list of files")
+    print(size, digest, path, sep="\t")' "$1" "$2"
+  else
+    die "jq or python3 is needed to read JSON"
+  fi
+}
+
+# set_repo REPO: OWNER/REPO or datasets/OWNER/REPO; sets `repo`, `kind` (models, datasets) and `resolve` (its URL).
+set_repo() {
+  repo=${1#hf:} kind=models
+  case $repo in datasets/*) kind=datasets repo=${repo#datasets/} ;; esac
+  case $repo in */*/* | /* | */ | *[!A-Za-z0-9._/-]* | .* | */.*) die "$1: should be OWNER/REPO or datasets/OWNER/REPO" ;; */*) ;; *) die "$1: should be OWNER/REPO or datasets/OWNER/REPO" ;; esac
+  resolve=$HUB/$repo/resolve
+  [ "$kind" = models ] || resolve=$HUB/datasets/$repo/resolve
+}
+
+# hub_listing REVISION FILE: a line "SIZE SHA256 PATH" (tabs between) for each file of `repo`, page by page; stays on
+# the hub whatever its pages link to. Returns 4 where repository or revision are not there.
+hub_listing() {
+  local url head page pages=0 next status
+  url="$HUB/api/$kind/$repo/tree/$(encoded "$1")?recursive=true"
+  head=$(mktemp) page=$(mktemp)
+  : >"$2"
+  while [ -n "$url" ]; do
+    pages=$((pages + 1))
+    [ "$pages" -le 2000 ] || die "$repo: the listing has no end"
+    status=0
+    hub_document "$url" "$page" "$head" "$repo at $1" || status=$?
+    [ "$status" = 0 ] || { rm -f "$head" "$page"; return "$status"; }
+    json listing "$page" >>"$2" 2>/dev/null || die "$repo at $1: the hub answers with something that is no list of files"
+    next=$(LC_ALL=C sed -n 's/^[Ll]ink:.*<\([^>]*\)>; *rel="next".*/\1/p' "$head" | tail -n 1 | tr -d '\r')
+    [ -n "$next" ] || break
+    case $next in
+      http://* | https://*)
+        if [ "$(origin "$next")" = "$(origin "$HUB")" ]; then next=${next#*://}; next=${HUB%%://*}://$next
+        else next=${next#*://}; next=$HUB/${next#*/}; fi ;;
+      /*) next=${HUB%%://*}://$(rest=${HUB#*://}; printf '%s' "${rest%%/*}")$next ;;
+      *) die "$repo: the listing's next page is no URL" ;;
+    esac
+    [ "$next" != "$url" ] || die "$repo: the listing has no end"
+    url=$next
   done
   rm -f "$head" "$page"
 }

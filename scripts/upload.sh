@@ -1,72 +1,157 @@
 #!/usr/bin/env bash
-# Uploads a set of chunks (made by pack-chunks) to a Hugging Face hub with the `hf` command, and compares what the hub
-# then lists with what is here. Parts that are there already with the same digest are not uploaded again.
-#   upload.sh REPO NAME DIR [options]
-#     --revision REV   branch (main)
-#     --watch          upload parts while pack-chunks still makes others; ends when the manifest is there
-# HF_TOKEN, HF_ENDPOINT: as for hf.
+# usage: upload.sh REPO NAME DIR [options]
+#
+# Uploads a set of chunks (made by pack-chunks) to a Hugging Face hub with the `hf` command. Every part is read and
+# compared with the manifest before it is sent, the manifest goes last, and what the hub then lists is compared with what
+# is here. Parts that the hub has already are not sent again: started again after an interruption it continues.
+# Repository (OWNER/REPO or datasets/OWNER/REPO) and branch are made where they are missing.
+#
+#   --revision REV      branch (main)
+#   --private           make the repository private where it is made
+#   --watch             upload parts while pack-chunks still makes others; ends when the manifest is there
+#   --delete-uploaded   remove each part here once the hub has it, so that a set may be larger than the free space
+#   --batch N           parts in one commit (32): the hub allows 128 commits an hour
+# HF_TOKEN, HF_ENDPOINT: as for hf. Reads JSON with jq or python3.
 set -euo pipefail
 . "$(dirname "$(readlink -f "$0")")/hub.sh"
-usage() { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+wrong() { printf '%s: %s\n' "$(basename "$0")" "$*" | escaped >&2; usage >&2; exit 2; }
 
-revision=main watch=false arguments=()
+repo='' kind=''
+revision=main watch=false delete=false private=() batch=32 arguments=()
 while [ $# -gt 0 ]; do
   case $1 in
-    --revision) revision=${2:?}; shift ;;
+    --revision | --batch)
+      [ -n "${2:-}" ] || wrong "$1 needs a value"
+      if [ "$1" = --batch ]; then batch=$2; else revision=$2; fi
+      shift ;;
+    --private) private=(--private) ;;
     --watch) watch=true ;;
-    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    -*) usage ;;
+    --delete-uploaded) delete=true ;;
+    -h | --help) usage; exit 0 ;;
+    -*) wrong "$1 is not an option" ;;
     *) arguments+=("$1") ;;
   esac
   shift
 done
-[ ${#arguments[@]} = 3 ] || usage
-repo=${arguments[0]} name=${arguments[1]} dir=${arguments[2]}
-command -v curl >/dev/null || die "curl is needed"
+[ ${#arguments[@]} = 3 ] || wrong "give a repository, a name and a directory"
+case $batch in '' | *[!0-9]* | 0*) wrong "--batch takes a number" ;; esac
+set_repo "${arguments[0]}"
+name=${arguments[1]} dir=${arguments[2]}
+case $name in '' | */* | -* | . | ..) wrong "$name is not the name of a set" ;; esac
+case $dir in -*) dir=./$dir ;; esac
+need curl sha256sum
 if command -v hf >/dev/null; then hf=hf
 elif command -v huggingface-cli >/dev/null; then hf=huggingface-cli
 else die "the hf command is needed to upload (pip install -U huggingface_hub)"; fi
 
-manifest=$dir/manifest.$name.json
-[ -f "$manifest" ] || [ ! -f "$dir/$name.manifest.json" ] || manifest=$dir/$name.manifest.json  # made by an earlier version
-$watch || [ -f "$manifest" ] || die "$manifest is not there: packing is not complete (--watch uploads while it goes on)"
-
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+: >"$work/compared"
+# The manifest, under its name of today or the earlier one.
+find_manifest() {
+  manifest=''
+  local each
+  for each in "manifest.$name.json" "$name.manifest.json"; do [ ! -f "$dir/$each" ] || { manifest=$dir/$each; return; }; done
+}
 # Only whole parts carry such a name.
-local_parts() { find "$dir" -maxdepth 1 -type f -name "$name.tar.zst.part.*" | grep -E '\.part\.[0-9]+$' | LC_ALL=C sort || true; }
-digest_of() {  # from the manifest where it is there, else by reading
-  local known=''
-  [ ! -f "$manifest" ] || known=$(grep -F "\"path\": \"$(basename "$1")\"" "$manifest" | sed -n 's/.*"sha256": "\([0-9a-f]*\)".*/\1/p' | head -n1)
-  if [ -n "$known" ]; then echo "$known"; else sha256sum <"$1" | cut -d' ' -f1; fi
+local_parts() { find "$dir" -maxdepth 1 -type f -printf '%f\n' | while IFS= read -r file; do case $file in "$name".tar.zst.part.*[!0-9]*) ;; "$name".tar.zst.part.[0-9]*) printf '%s\n' "$file" ;; esac; done | LC_ALL=C sort; }
+list_hub() {
+  local status=0
+  hub_listing "$revision" "$work/listing" || status=$?
+  [ "$status" = 0 ] || : >"$work/listing"  # not there yet: hf makes it
 }
-listing=$(hub_listing "$repo" "$revision") || die "$HUB: the files of $repo at $revision cannot be listed"
-listed() { awk -v path="$(basename "$1")" '$3 == path { print $1, $2 }' <<<"$listing"; }
+# listed FILE: "SIZE SHA256" that the hub has of it.
+listed() { awk -F '\t' -v path="$1" '$3 == path { print $1, $2 }' "$work/listing"; }
+# expected FILE: "SIZE SHA256" that the manifest tells of it.
+expected() { awk -F '\t' -v path="$1" '$3 == path { print $1, $2 }' "$work/manifest"; }
+# compared FILE: "SIZE SHA256" of a part here, read once in a run.
+compared() {
+  local path=$dir/$1 stamp known
+  stamp=$(stat -c '%s %i %Y %Z' "$path")
+  known=$(awk -F '\t' -v path="$1" -v stamp="$stamp" '$1 == path && $2 == stamp { print $3 }' "$work/compared" | tail -n 1)
+  if [ -z "$known" ]; then
+    known="$(stat -c %s "$path") $(sha256sum <"$path" | cut -d ' ' -f 1)"
+    printf '%s\t%s\t%s\n' "$1" "$stamp" "$known" >>"$work/compared"
+  fi
+  printf '%s' "$known"
+}
+require_right() {  # PART: what is here is what the manifest says
+  local want have
+  [ -n "$manifest" ] || return 0
+  want=$(expected "$1")
+  [ -n "$want" ] || { say "$dir/$1: is not in $manifest; move it away"; exit 3; }
+  have=$(compared "$1")
+  [ "$have" = "$want" ] || { say "$dir/$1: is damaged: $have instead of $want; nothing more is sent. Pack it again"; exit 3; }
+}
+# send FILE...: one commit.
 send() {
-  say "uploading $(basename "$1")"
-  "$hf" upload "$repo" "$1" "$(basename "$1")" --revision "$revision" >&2 || die "$1: the upload failed; run the same command again to go on"
+  local stage=$work/stage file
+  rm -rf "$stage"
+  mkdir "$stage"
+  for file in "$@"; do ln -s "$(realpath "$dir/$file")" "$stage/$file"; done
+  say "uploading $# files: $1 .. ${*: -1}"
+  "$hf" upload "$repo" "$stage" . --repo-type "${kind%s}" --revision "$revision" "${private[@]}" \
+    --commit-message "$name: $1 .. ${*: -1}" >&2 || die "the upload failed; run the same command again to go on"
+}
+read_manifest() {
+  find_manifest
+  [ -n "$manifest" ] || return 0
+  json manifest "$manifest" >"$work/manifest" 2>/dev/null || die "$manifest: is no manifest"
+  [ -s "$work/manifest" ] || die "$manifest: lists no parts"
+  ! awk -F '\t' '$2 == "-"' "$work/manifest" | grep -q . || die "$manifest: has no SHA-256 digests (packed with --hash xxh3), so nothing could be compared with the hub; pack it with --hash both"
 }
 
-declare -A sent=()
+find_manifest
+$watch || [ -n "$manifest" ] || die "$dir/manifest.$name.json is not there: packing is not complete (--watch uploads while it goes on)"
+list_hub
 while :; do
-  complete=false
-  [ ! -f "$manifest" ] || complete=true  # asked before the parts: they are all there then
+  read_manifest  # asked before the parts: they are all there then
+  ready=()
   while IFS= read -r part; do
-    [ -n "$part" ] && [ -z "${sent[$part]:-}" ] || continue
-    [ "$(listed "$part")" = "$(stat -c %s "$part") $(digest_of "$part")" ] || send "$part"
-    sent[$part]=1
+    [ -n "$part" ] || continue
+    require_right "$part"
+    if [ "$(listed "$part")" = "$(compared "$part")" ]; then
+      ! $delete || { rm -f "$dir/$part"; say "$part: the hub has it; removed here"; }
+    else
+      ready+=("$part")
+    fi
+    [ ${#ready[@]} -lt "$batch" ] || break
   done < <(local_parts)
-  ! $complete || break
-  sleep 5
+  if [ ${#ready[@]} = 0 ]; then
+    [ -z "$manifest" ] || break
+    sleep 5
+    continue
+  fi
+  before=$(for part in "${ready[@]}"; do printf '%s %s\n' "$part" "$(compared "$part")"; done)
+  send "${ready[@]}"
+  list_hub
+  # What the hub has must be what was read: a part that changed under way, or one that was damaged there.
+  while read -r part size digest; do
+    [ "$(listed "$part")" = "$size $digest" ] || { say "$part: the hub lists '$(listed "$part")', here it is '$size $digest'; the manifest is not sent"; exit 3; }
+  done <<<"$before"
+  # A part a commit would reach the hub's limit where they come slowly.
+  [ -n "$manifest" ] || [ ${#ready[@]} -ge "$batch" ] || sleep "${PLANESMITH_UPLOAD_PAUSE:-30}"
 done
-list=$dir/SHA256SUMS.$name
-[ ! -f "$list" ] || send "$list"
-send "$manifest"  # last: where it is, all parts are
 
-listing=$(hub_listing "$repo" "$revision") || die "$HUB: the files of $repo at $revision cannot be listed"
+# Parts that are not here any more are on the hub, or nowhere.
+while IFS=$'\t' read -r size digest part; do
+  [ "$(listed "$part")" = "$size $digest" ] || { say "$part: the hub lists '$(listed "$part")', the manifest says '$size $digest'; the manifest is not sent"; exit 3; }
+done <"$work/manifest"
+last=()
+for file in README.md "SHA256SUMS.$name"; do [ ! -f "$dir/$file" ] || last+=("$file"); done
+send "${last[@]}" "$(basename "$manifest")"
+
+list_hub
 wrong=0
-for file in "${!sent[@]}" "$manifest"; do
-  want="$(stat -c %s "$file") $(digest_of "$file")" have=$(listed "$file")
+for file in "${last[@]}" "$(basename "$manifest")"; do
+  have=$(listed "$file") want=$(compared "$file")
   # Small files are no LFS files; the hub lists their size only.
-  [ "$have" = "$want" ] || [ "$have" = "${want%% *} -" ] || { say "$(basename "$file"): the hub lists '$have', here it is '$want'"; wrong=1; }
+  [ "$have" = "$want" ] || [ "$have" = "${want%% *} -" ] || { say "$file: the hub lists '$have', here it is '$want'"; wrong=1; }
 done
+while IFS=$'\t' read -r size digest part; do
+  [ "$(listed "$part")" = "$size $digest" ] || { say "$part: the hub lists '$(listed "$part")', the manifest says '$size $digest'"; wrong=1; }
+done <"$work/manifest"
 [ "$wrong" = 0 ] || exit 3
-say "$repo holds $name: ${#sent[@]} parts and the manifest, as they are here"
+say "$repo holds $name: $(wc -l <"$work/manifest") parts and the manifest, as they are here"
+say "next pack-chunks fetch hf:$([ "$kind" = models ] || printf '%s/' "$kind")$repo$([ "$revision" = main ] || printf '@%s' "$revision") $name --out DIR"

@@ -9,6 +9,7 @@ void add_pack(Subcommands& commands);
 void add_unpack(Subcommands& commands);
 void add_verify(Subcommands& commands);
 void add_list(Subcommands& commands);
+void add_fetch(Subcommands& commands);
 
 // --hash xxh3|sha256|both, taken apart.
 struct HashChoice {

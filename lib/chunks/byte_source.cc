@@ -10,7 +10,13 @@ ByteSource::ByteSource(int input, std::vector<std::string> files, const Context&
   if (input_ >= 0) opened_.push_back({"standard input", 0});
 }
 
+ByteSource::ByteSource(Pull pull, std::string name, const Context& context)
+    : input_(-1), pull_(std::move(pull)), context_(context) {
+  opened_.push_back({std::move(name), 0});
+}
+
 std::size_t ByteSource::read_some(Bytes to) {
+  if (pull_) return pull_(to);
   if (input_ >= 0) {
     ssize_t n;
     do {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@ class ByteSource {
  public:
   // input: a descriptor to read; -1: the files, in this order.
   ByteSource(int input, std::vector<std::string> files, const Context& context);
+  // pull: gives up to as many bytes as there is room for, none at the end; name: of them, for messages.
+  using Pull = std::function<std::size_t(Bytes)>;
+  ByteSource(Pull pull, std::string name, const Context& context);
 
   // Up to to.size() bytes; fewer only at the end.
   std::size_t read(Bytes to);
@@ -31,6 +35,7 @@ class ByteSource {
   std::size_t read_some(Bytes to);
 
   const int input_;
+  const Pull pull_;
   const std::vector<std::string> files_;
   const Context& context_;
   std::optional<File> file_;

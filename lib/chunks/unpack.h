@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/context.h"
+#include "chunks/byte_source.h"
 #include "chunks/chunk_set.h"
 #include "chunks/frame_feed.h"
 
@@ -24,6 +25,7 @@ struct UnpackResult {
   std::uint64_t files = 0, bytes = 0;          // wanted; holes included
   std::uint64_t kept = 0;                      // of these files, there already with the right contents
   std::uint64_t frames = 0, packed_bytes = 0;  // to be decompressed; with a manifest only
+  std::vector<std::string> paths{};            // of the files; without a manifest only
 };
 
 // With a manifest: frames in parallel, each compared with it; a run that was interrupted goes on. Without
@@ -38,6 +40,9 @@ UnpackResult unpack(const ChunkSet& set, int input, const UnpackOptions& options
 UnpackResult unpack_frames(const ChunkSet& set, int input, const UnpackOptions& options,
                            const Context& context, FrameFeed* feed = nullptr);
 UnpackResult unpack_stream(const ChunkSet& set, int input, const UnpackOptions& options,
+                           const Context& context);
+// The same of bytes from elsewhere; name: of the set.
+UnpackResult unpack_stream(ByteSource& source, const std::string& name, const UnpackOptions& options,
                            const Context& context);
 
 }  // namespace planesmith::chunks

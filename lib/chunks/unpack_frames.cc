@@ -352,8 +352,14 @@ ConstBytes FrameUnpacker::content_of(FrameReader& reader, ConstBytes frame, std:
     try {
       return reader.content(frame, f, part);
     } catch (const Error& error) {
-      if (!feed_ || error.code() != ErrorCode::difference || !feed_->read_again(f, frame)) throw;
+      if (!feed_ || error.code() != ErrorCode::difference) throw;
       context_.progress.say(error.what());
+      if (!feed_->read_again(f, frame))
+        throw Error(ErrorCode::difference, part,
+                    fmt::format("frame {} came wrong every time; the part there is damaged or was replaced. "
+                                "What is right is kept: the same command goes on from there",
+                                f))
+            .at(m_.frames[f].offset);
     }
   }
 }

@@ -143,6 +143,7 @@ class StreamUnpacker {
            target_.put_file(i, m);
            ++result.files;
            result.bytes += m.size;
+           result.paths.push_back(m.path);
          });
     for (const MemberType link : {MemberType::hardlink, MemberType::symlink})
       each([&](MemberType type) { return type == link; },
@@ -200,15 +201,13 @@ class StreamUnpacker {
   std::uint64_t kept_ = 0;                     // bytes of memory, about
 };
 
-}  // namespace
-
-UnpackResult unpack_stream(const ChunkSet& set, int input, const UnpackOptions& options,
-                           const Context& context) {
-  ByteSource source(input, set.parts, context);
+// from: what the bytes come from, for messages.
+UnpackResult unpack_from(ByteSource& source, const std::string& from, const std::string& name,
+                         const UnpackOptions& options, const Context& context) {
   ZstdStream content(source, context);
-  Target target(options.out, set.name.empty() ? "stream" : set.name, options.force, context);
+  Target target(options.out, name.empty() ? "stream" : name, options.force, context);
   target.remove_all_staged();
-  StreamUnpacker unpacker(input >= 0 ? "standard input" : set.parts.front(), options, target, context);
+  StreamUnpacker unpacker(from, options, target, context);
   context.progress.begin("unpacking", 0);
   UnpackResult result;
   try {
@@ -222,6 +221,19 @@ UnpackResult unpack_stream(const ChunkSet& set, int input, const UnpackOptions& 
   target.sync_directories();
   target.remove();
   return result;
+}
+
+}  // namespace
+
+UnpackResult unpack_stream(const ChunkSet& set, int input, const UnpackOptions& options,
+                           const Context& context) {
+  ByteSource source(input, set.parts, context);
+  return unpack_from(source, input >= 0 ? "standard input" : set.parts.front(), set.name, options, context);
+}
+
+UnpackResult unpack_stream(ByteSource& source, const std::string& name, const UnpackOptions& options,
+                           const Context& context) {
+  return unpack_from(source, name, name, options, context);
 }
 
 UnpackResult unpack(const ChunkSet& set, int input, const UnpackOptions& options, const Context& context) {

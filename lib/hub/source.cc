@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "hub/content_check.h"
 #include "manifest/manifest.h"
 
 namespace planesmith::hub {
@@ -18,7 +19,7 @@ namespace {
 
 // A page of the hub has up to 1,000 entries of some 300 bytes.
 constexpr std::uint64_t kMostPageBytes = 4 * kMiB;
-constexpr std::size_t kMostPages = 10'000, kMostEntries = 1'000'000;
+constexpr std::size_t kMostPages = 2000, kMostEntries = 1'000'000;
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 50, kEntryBytes = 200;
 
 bool is_repo_name(std::string_view text) {
@@ -164,22 +165,14 @@ std::string Source::read(const RemoteFile& remote, std::uint64_t most, const Con
     throw Error(remote.path, fmt::format("has {}; no more than {} are read here", exact_size(remote.size),
                                          exact_size(most)));
   const std::string body = get_document(file(remote.path), token_, most, remote.path, context).body;
-  const auto differs = [&](const std::string& found, const std::string& listed) {
-    return Error(ErrorCode::difference, remote.path,
-                 fmt::format("is not what the hub lists: {} instead of {}; run the same command again in a "
-                             "while",
-                             found, listed));
-  };
-  if (body.size() != remote.size)
-    throw differs(fmt::format("{} bytes", body.size()), fmt::format("{}", remote.size));
-  if (!remote.sha256.empty() && sha256_hex(body) != remote.sha256)
-    throw differs("SHA-256 " + sha256_hex(body), remote.sha256);
-  if (!remote.git_sha1.empty()) {
-    GitBlobSha1 sha(body.size());
-    sha.update(bytes_of(body));
-    if (const std::string found = hex(sha.finish()); found != remote.git_sha1)
-      throw differs("git's SHA-1 " + found, remote.git_sha1);
-  }
+  ContentCheck check(remote);
+  check.update(bytes_of(body));
+  if (const std::string wrong = check.finish(); body.size() != remote.size || !wrong.empty())
+    throw Error(
+        ErrorCode::difference, remote.path,
+        fmt::format("is not what the hub lists ({} bytes instead of {}{}{}); run the same command again "
+                    "in a while",
+                    body.size(), remote.size, wrong.empty() ? "" : ", ", wrong));
   return body;
 }
 

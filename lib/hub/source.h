@@ -8,17 +8,22 @@
 #include <vector>
 
 #include "base/context.h"
+#include "base/hash.h"
 #include "hub/exchange.h"
 #include "hub/token.h"
 #include "hub/url.h"
+#include "manifest/manifest.h"
 
 namespace planesmith::hub {
 
 struct RemoteFile {
   std::string path{};  // in the repository or directory, '/' between components
   std::uint64_t size = 0;
-  std::string sha256{};    // hex; empty: not known
-  std::string git_sha1{};  // hex of git's blob digest; empty: not known
+  // What its content should be, as far as it is known.
+  std::string sha256{};              // hex
+  std::string git_sha1{};            // hex of git's blob digest
+  std::optional<Xxh3> xxh3{};        // over the digests of
+  std::vector<BlockRange> blocks{};  // these ranges, ascending (a manifest's)
 };
 
 class Source {

@@ -1,0 +1,83 @@
+#include "hub/fetch.h"
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "pack_chunks/commands.h"
+
+namespace planesmith {
+namespace {
+
+struct FetchFlags {
+  hub::FetchOptions options;
+  bool json = false;
+};
+
+void declare(CLI::App& app, FetchFlags& flags) {
+  app.add_option(
+         "source", flags.options.source,
+         "hf:OWNER/REPO[@REVISION], hf:datasets/OWNER/REPO[@REVISION], or the http(s) URL of a directory "
+         "with a manifest")
+      ->required();
+  app.add_option(
+      "name", flags.options.name,
+      "Set or directory in it, directories in front allowed (default: the only set, else everything)");
+  app.add_option("-o,--out", flags.options.out, "Directory to unpack into")->required();
+  app.add_option("-j,--connections", flags.options.connections, "Connections at a time")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  app.add_option("--parts", flags.options.parts, "Directory to keep the parts in (default: none are kept)");
+  app.add_option("--include", flags.options.include,
+                 "Fetch only what matches this glob, and what is in it; may be repeated");
+  app.add_option("--exclude", flags.options.exclude, "Leave out what matches this glob; may be repeated");
+  app.add_flag("-f,--force", flags.options.force, "Replace files that are there with other contents");
+  app.add_flag("-n,--dry-run", flags.options.dry_run, "Show what there is to fetch, write nothing");
+  app.add_flag("--json", flags.json, "Print the result as JSON");
+}
+
+void show(const hub::FetchResult& result, const FetchFlags& flags) {
+  if (flags.json) {
+    print_result(pretty(Json{{"source", flags.options.source},
+                             {"kind", hub::name(result.kind)},
+                             {"name", result.set},
+                             {"out", flags.options.out},
+                             {"places", result.places},
+                             {"dry_run", flags.options.dry_run},
+                             {"files", result.files},
+                             {"content_bytes", result.bytes},
+                             {"files_kept", result.kept},
+                             {"parts", result.parts},
+                             {"fetched_bytes", result.fetch_bytes},
+                             {"next", result.next}}));
+    return;
+  }
+  std::string text;
+  if (flags.options.dry_run) {
+    text = "to fetch: " + exact_size(result.fetch_bytes);
+    if (result.parts != 0) text += fmt::format(" in {} parts of {}", result.parts, printable(result.set));
+    if (result.files != 0) text += fmt::format("; {} files, {}", result.files, exact_size(result.bytes));
+    text += fmt::format("{}\n", result.kept == 0 ? "" : fmt::format(", {} there already", result.kept));
+  } else {
+    text = fmt::format("{} files, {} of content, {} fetched{}\n", result.files, exact_size(result.bytes),
+                       exact_size(result.fetch_bytes),
+                       result.kept == 0 ? "" : fmt::format(", {} there already", result.kept));
+    for (const std::string& place : result.places) text += fmt::format("in   {}\n", printable(place));
+    if (!result.next.empty()) text += fmt::format("next {}\n", printable(result.next));
+  }
+  print_result(text);
+}
+
+int run(Context& context, const FetchFlags& flags) {
+  show(hub::fetch(flags.options, context), flags);
+  return 0;
+}
+
+}  // namespace
+
+void add_fetch(Subcommands& commands) {
+  commands.add<FetchFlags>("fetch", "Fetch a set or files from a hub or web server, unpacked", declare, run);
+}
+
+}  // namespace planesmith

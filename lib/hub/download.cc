@@ -1,0 +1,254 @@
+#include "hub/download.h"
+
+#include <fmt/format.h>
+#include <string.h>
+
+#include <algorithm>
+
+#include "base/dir.h"
+#include "base/error.h"
+#include "base/lock_file.h"
+#include "base/parallel.h"
+#include "base/paths.h"
+#include "base/size.h"
+#include "base/stream.h"
+#include "base/text.h"
+#include "checkpoint/known_digests.h"
+#include "hub/content_check.h"
+#include "hub/in_order.h"
+
+namespace planesmith::hub {
+namespace {
+
+constexpr const char* kStaging = ".planesmith-fetch";
+
+// A file that is not there yet.
+struct Wanted {
+  const RemoteFile* file;
+  std::string path;         // here, below the directory
+  std::string staged;       // its name while it is not whole
+  std::uint64_t begin = 0;  // how much of it an earlier run has left
+};
+
+Error other_contents(const std::string& path) {
+  return Error(path, "is there already with other contents; -f replaces it");
+}
+
+bool same_contents(const File& a, const File& b) {
+  if (a.size() != b.size()) return false;
+  std::vector<std::uint8_t> x(kMiB), y(kMiB);
+  for (std::uint64_t at = 0; at < a.size(); at += kMiB) {
+    const std::size_t n = a.read_some(x, at);
+    if (b.read_some(y, at) != n || memcmp(x.data(), y.data(), n) != 0) return false;
+  }
+  return true;
+}
+
+class Downloader {
+ public:
+  Downloader(const Source& source, const std::vector<RemoteFile>& files, const DownloadOptions& options,
+             const Context& context)
+      : source_(source), files_(files), options_(options), context_(context) {}
+
+  DownloadResult run() {
+    for (const RemoteFile& file : files_) {
+      const std::string path = local(file);
+      if (path == kStaging || is_inside(path, kStaging))
+        throw Error(path, "has the name of our own temporary files");
+      ++result_.files;
+      result_.bytes += file.size;
+    }
+    if (options_.dry_run) {
+      if (const auto out = Dir::find(context_.os, options_.out)) look_for_kept(*out);
+      return result_;
+    }
+    const Dir out = Dir::make(context_.os, options_.out);
+    const Dir staging = out.make_private_dir(kStaging);
+    std::vector<LockFile> lock;
+    if (!LockFile::try_take(staging, "lock", lock))
+      throw Error(staging.path(),
+                  "another run is fetching into this directory; wait for it, or use another one");
+    look_for_kept(out);
+    look_for_staged(staging);
+    check_space();
+    fetch(out, staging);
+    lock.clear();
+    out.rmdir(kStaging);
+    out.sync();
+    return result_;
+  }
+
+ private:
+  // Where a file goes, below the directory.
+  std::string local(const RemoteFile& file) const {
+    return options_.strip.empty() ? file.path : file.path.substr(options_.strip.size() + 1);
+  }
+  bool is_there(const Dir& out, const RemoteFile& file, Bytes buffer) const;
+  void look_for_kept(const Dir& out);
+  void look_for_staged(const Dir& staging);
+  void check_space() const;
+  void fetch(const Dir& out, const Dir& staging);
+  void fetch_one(const Dir& staging, InOrder& bytes, std::size_t index) const;
+  void install(const Dir& out, const Dir& staging, const Wanted& wanted) const;
+
+  const Source& source_;
+  const std::vector<RemoteFile>& files_;
+  const DownloadOptions& options_;
+  const Context& context_;
+  DownloadResult result_;
+  std::vector<Wanted> wanted_;
+};
+
+// By content, or by what was remembered of it when it was checked.
+bool Downloader::is_there(const Dir& out, const RemoteFile& file, Bytes buffer) const {
+  const std::string path = local(file);
+  std::optional<struct stat> there;
+  try {
+    there = out.look(path);
+  } catch (const Error&) {  // a directory on the way is a file or a link: told when it is to be made
+  }
+  if (!there) return false;
+  if (S_ISREG(there->st_mode) && static_cast<std::uint64_t>(there->st_size) == file.size) {
+    if (!file.sha256.empty() && known_digest(context_.os, out.path(), path, *there) == file.sha256)
+      return true;
+    ContentCheck check(file);
+    const File content = out.open_read(path);
+    stream(context_, content, 0, file.size, buffer, [&](ConstBytes piece) {
+      check.update(piece);
+      context_.progress.advance(piece.size());
+    });
+    if (check.finish().empty() && ContentCheck::possible(file)) {
+      if (!file.sha256.empty())
+        remember_digest(context_.os, out.path_of(path), content.status(), file.sha256);
+      return true;
+    }
+  }
+  // Without a digest the contents are compared when they have come.
+  if (!options_.force && !options_.dry_run && ContentCheck::possible(file))
+    throw other_contents(out.path_of(path));
+  return false;
+}
+
+void Downloader::look_for_kept(const Dir& out) {
+  context_.progress.begin("looking at what is there", 0);
+  StreamBuffers buffers(context_);
+  std::vector<char> there(files_.size(), 0);
+  parallel_for(files_.size(), buffers.workers(), [&](std::size_t i, int worker) {
+    there[i] = is_there(out, files_[i], buffers.of(worker)) ? 1 : 0;
+  });
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    if (there[i] != 0) {
+      ++result_.kept;
+      result_.kept_bytes += files_[i].size;
+      continue;
+    }
+    const RemoteFile& file = files_[i];
+    // Another content is another file, although it has the same name and size.
+    wanted_.push_back({.file = &file,
+                       .path = local(file),
+                       .staged = sha256_hex(fmt::format("{}\n{}\n{}{}{}", file.path, file.size, file.sha256,
+                                                        file.git_sha1, file.xxh3 ? file.xxh3->hex() : ""))});
+  }
+  context_.progress.end();
+}
+
+void Downloader::look_for_staged(const Dir& staging) {
+  for (const std::string& name : staging.list()) {
+    const auto wanted =
+        std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& each) { return each.staged == name; });
+    if (wanted == wanted_.end() || !ContentCheck::possible(*wanted->file)) {
+      if (name != "lock") staging.unlink(name);
+      continue;
+    }
+    wanted->begin = std::min(staging.open_read(name).size(), wanted->file->size);
+    result_.staged_bytes += wanted->begin;
+  }
+}
+
+void Downloader::check_space() const {
+  std::uint64_t needed = 0;
+  for (const Wanted& wanted : wanted_) needed += wanted.file->size - wanted.begin;
+  const std::uint64_t free = free_space(context_.os, options_.out);
+  if (needed > free)
+    throw Error(options_.out,
+                fmt::format("has {} free, {} are needed", exact_size(free), exact_size(needed)));
+}
+
+void Downloader::fetch(const Dir& out, const Dir& staging) {
+  std::vector<Rest> rest;
+  std::uint64_t total = 0;
+  for (const Wanted& wanted : wanted_) {
+    rest.push_back({.file = *wanted.file, .begin = wanted.begin});
+    total += wanted.file->size - wanted.begin;
+  }
+  context_.progress.begin("fetching", total);
+  InOrder bytes(source_, std::move(rest),
+                {.connections = options_.connections, .memory = context_.memory / 2}, context_);
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    fetch_one(staging, bytes, i);
+    install(out, staging, wanted_[i]);
+  }
+  context_.progress.end();
+}
+
+void Downloader::fetch_one(const Dir& staging, InOrder& bytes, std::size_t index) const {
+  const Wanted& wanted = wanted_[index];
+  ContentCheck check(*wanted.file);
+  File file = staging.open_or_create(wanted.staged, 0666);
+  std::uint64_t at = wanted.begin;
+  if (at != 0) {
+    std::vector<std::uint8_t> buffer(kStreamBuffer);
+    stream(context_, file, 0, at, buffer, [&](ConstBytes piece) { check.update(piece); });
+  }
+  for (ConstBytes piece; !(piece = bytes.next(index)).empty();) {
+    file.write(piece, at);
+    file.start_writeback(at, piece.size());
+    at += piece.size();
+    check.update(piece);
+    context_.progress.advance(piece.size());
+  }
+  if (const std::string wrong = check.finish(); !wrong.empty()) {
+    context_.progress.say(printable(fmt::format(
+        "{}: what came is not what is listed: {}; fetching it once more", wanted.file->path, wrong)));
+    ContentCheck second(*wanted.file);
+    at = 0;
+    bytes.again(index, [&](ConstBytes piece) {
+      file.write(piece, at);
+      at += piece.size();
+      second.update(piece);
+    });
+    if (const std::string again = second.finish(); !again.empty()) {
+      staging.unlink(wanted.staged);
+      throw Error(ErrorCode::difference, wanted.file->path,
+                  fmt::format("is not what {} lists, twice: {}", source_.shown(), again));
+    }
+  }
+  file.sync();
+  file.close();
+}
+
+void Downloader::install(const Dir& out, const Dir& staging, const Wanted& wanted) const {
+  const std::string& path = wanted.path;
+  const std::size_t slash = path.rfind('/');
+  const Dir place = slash == path.npos ? out : out.make_dirs(path.substr(0, slash));
+  const std::string name = name_of(path);
+  if (const auto there = place.look(name)) {
+    if (S_ISDIR(there->st_mode))
+      throw Error(place.path_of(name), "is a directory, in the way of a file of this name");
+    if (!options_.force && !same_contents(staging.open_read(wanted.staged), place.open_read(name)))
+      throw other_contents(place.path_of(name));
+  }
+  staging.rename(wanted.staged, place, name);
+  place.sync();
+  if (!wanted.file->sha256.empty())
+    remember_digest(context_.os, place.path_of(name), place.status(name), wanted.file->sha256);
+}
+
+}  // namespace
+
+DownloadResult download(const Source& source, const std::vector<RemoteFile>& files,
+                        const DownloadOptions& options, const Context& context) {
+  return Downloader(source, files, options, context).run();
+}
+
+}  // namespace planesmith::hub
