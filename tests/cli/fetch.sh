@@ -1,120 +1,154 @@
-# scripts/fetch.sh and scripts/upload.sh against a hub on loopback that breaks connections, cuts short and lies.
+# scripts/fetch.sh with stock tools only, against a hub on loopback that breaks connections, cuts short and lies.
 . "$(dirname "$0")/common.sh"
-for tool in curl python3 zstd tar; do command -v $tool >/dev/null || skip "$tool is not installed"; done
-mkdir "$WORK/here" && cd "$WORK/here" || exit 1
-mkdir -p hub src/tree
+. "$SOURCE/tests/tools/hub.sh"
+mkdir -p src/tree "$repo/sub dir"
 python3 -c 'import random, sys; sys.stdout.buffer.write(random.Random(3).randbytes(1500000))' >src/tree/noise
 seq 1 50000 >src/tree/numbers
-pack-chunks pack src/tree --name set --part-size 300kB --frame-size 64KiB --out hub -q >/dev/null || fail "pack"
-printf 'x' >hub/README.md
-printf 'x' >hub/set.tar.zst.part.000.tmp
-count=$(ls hub | grep -c 'part\.[0-9]*$')
+pack-chunks pack src/tree --name set --part-size 300kB --frame-size 64KiB --out $repo -q >/dev/null || fail "pack"
+(cd src && tar -cf - tree | zstd -q | split -b 300000 - "../$repo/sub dir/a#b%20?.tar.zst.part.")
+printf x >$repo/set.tar.zst.part.000.tmp
+count=$(ls $repo | grep -c 'set.*part\.[0-9]*$')
+HUB_PAGE=10 start_hub
 
-python3 "$SOURCE/tests/tools/hub_server.py" hub port &
-server=$!
-trap 'kill $server 2>/dev/null; rm -rf "$WORK"' EXIT
-for _ in $(seq 100); do [ -e port ] && break; sleep 0.1; done
-export HF_ENDPOINT=http://127.0.0.1:$(cat port) no_proxy=127.0.0.1
-unset HF_TOKEN
-fetch() { "$SOURCE/scripts/fetch.sh" me/cache set "$@"; }
-whole() { diff -r src/tree "$1/tree" >/dev/null || fail "$1: not what was packed"; }
-
-expect 0 fetch --out a
-whole a
-[ "$(ls a/set.parts | wc -l)" = $((count + 1)) ] || fail "parts: $(ls a/set.parts)"
-expect 0 fetch --out a  # again: nothing to download
-! grep -q checked "$WORK/err" || fail "downloaded again"
-
-echo 'drop 100000' >hub/.trouble
-expect 0 fetch --out b -j 2 --delete
-whole b
-[ "$(ls b/set.parts)" = manifest.set.json ] || fail "--delete left $(ls b/set.parts)"
-expect 0 fetch --out c --stream
-whole c
-absent c/set.parts
-
-echo 'corrupt' >hub/.trouble
-expect 1 fetch --out d
-says 'not what the hub lists'
-absent d/tree
-[ -z "$(find d -name '*.part.*')" ] || fail "wrong parts have names: $(find d -name '*.part.*')"
-expect 3 fetch --out e --stream
-absent e/tree/noise
-rm hub/.trouble
-expect 0 fetch --out d
-whole d
-
-mkdir f f/set.parts
-head -c 1000 hub/set.tar.zst.part.001 >f/set.parts/set.tar.zst.part.001.tmp
-echo 'noranges' >hub/.trouble
-expect 0 fetch --out f --no-unpack --revision v1
-same hub/set.tar.zst.part.001 f/set.parts/set.tar.zst.part.001
-absent f/tree
-
-# what will not get better is not asked for again
-asked() { [ "$(grep -c "$1" hub/.requests)" = "$2" ] || fail "$1 was asked for $(grep -c "$1" hub/.requests) times instead of $2"; }
-echo 'token secret' >hub/.trouble
-: >hub/.requests
-expect 1 fetch --out g
-says 'HF_TOKEN'
-HF_TOKEN=wrong expect 1 fetch --out g
-says 'the token in HF_TOKEN may not read it'
-! grep -q wrong "$WORK/err" || fail "the token is shown"
-asked /tree/ 2
-HF_TOKEN=secret expect 0 fetch --out g
-whole g
-cp hub/manifest.set.json known
-for status in 401 403 404; do
-  echo "status $status" >hub/.trouble
-  : >hub/.requests
-  expect 1 fetch --out refused
-  says "manifest.set.json: .* answers $status: "
-  asked /resolve/ 1
-  rm -rf refused && mkdir -p refused/set.parts && cp known refused/set.parts/manifest.set.json
-  expect 1 fetch --out refused --stream
-  says "part.000: .* answers $status: "
-  rm -rf refused
-done
-rm hub/.trouble
-
-# with stock tools only
+# What a machine has that knows nothing of ours.
 mkdir stock
-for tool in bash curl zstd tar awk sed sort stat cat cut tail sha256sum mv rm rmdir mkdir mktemp dirname basename readlink sleep head tr grep; do
+for tool in bash curl zstd tar awk sed sort stat cat cut tail sha256sum mv rm rmdir mkdir mktemp dirname basename readlink sleep head tr grep find id chmod tee mkfifo; do
   ln -s "$(command -v $tool)" stock/
 done
-PATH=$PWD/stock expect 0 fetch --out h
-whole h
-PATH=$PWD/stock expect 0 fetch --out i --stream
-whole i
+ln -s "$(command -v jq || command -v python3)" stock/
+stock() { PATH=$PWD/stock "$SOURCE/scripts/fetch.sh" "$@"; }
+root=''
+[ "$(id -u)" != 0 ] || root=--as-root
+whole() { diff -r src/tree "$1/tree" >/dev/null || fail "$1: not what was packed"; }
 
-expect 1 "$SOURCE/scripts/fetch.sh" me/cache other --out j
-expect 2 "$SOURCE/scripts/fetch.sh" me/cache
-mv hub/manifest.set.json .
-expect 1 fetch --out j
-says 'not complete'
+# with pack-chunks it is pack-chunks fetch
+expect 0 "$SOURCE/scripts/fetch.sh" me/cache set --out p -j 3
+whole p
+prints 'in +p/tree'
+expect 0 "$SOURCE/scripts/fetch.sh" me/cache 'sub dir/a#b%20?' --out p2 --delete
+whole p2
+: >hub/.requests
+expect 0 "$SOURCE/scripts/fetch.sh" me/cache 'sub dir/a#b%20?' --out p2 --delete
+asked 'part\.' 0
 
-# upload, with an hf that copies into the hub's directory
-mkdir bin other
-cat >bin/hf <<'HF'
-#!/bin/sh
-[ "$1 $2" = "upload me/cache" ] && [ "$5" = --revision ] && cp "$3" "$HUB_DIR/$4" && echo "$4" >>"$HUB_DIR/../uploaded"
-HF
-chmod +x bin/hf
-export HUB_DIR=$PWD/hub PATH=$PWD/bin:$PATH
-upload() { "$SOURCE/scripts/upload.sh" me/cache set other "$@"; }
-mv hub/set.tar.zst.part.0?? hub/SHA256SUMS.set other
-rm hub/set.tar.zst.part.000.tmp
-: >other/set.tar.zst.part.999.tmp
-expect 1 upload  # no manifest
-(sleep 1; mv manifest.set.json other) &
-expect 0 upload --watch
-diff <(ls other | grep -v tmp) <(ls hub | grep set) >/dev/null || fail "the hub has $(ls hub)"
-[ "$(tail -n1 uploaded)" = manifest.set.json ] || fail "the manifest was not last"
-: >uploaded
-expect 0 upload
-[ "$(tr '\n' ' ' <uploaded)" = "SHA256SUMS.set manifest.set.json " ] || fail "uploaded again: $(cat uploaded)"
-printf '#!/bin/sh\ncp "$3" "$HUB_DIR/$4"; printf x >>"$HUB_DIR/$4"\n' >bin/hf
-rm hub/set.tar.zst.part.001
-expect 3 upload
-says 'set\.tar\.zst\.part\.001'
+if [ -n "$root" ]; then
+  expect 1 stock me/cache set --out a
+  says 'as root this needs pack-chunks'
+  absent a/tree
+fi
+expect 0 stock me/cache set --out a $root
+whole a
+says 'in +a/tree'
+[ "$(ls -A a | tr '\n' ' ')" = '.set.fetched tree ' ] || fail "a holds $(ls -A a | tr '\n' ' ')"
+: >hub/.requests
+expect 0 stock me/cache set --out a --delete $root
+says 'unpacked already'
+asked 'part\.' 0
+touch a/tree/numbers
+expect 1 stock me/cache set --out a $root
+says 'is there already'
+expect 0 stock me/cache 'a#b%20?' --out s --stream $root
+whole s
+absent s/.a*parts
+
+# parts are kept when asked for, and trusted by content only
+expect 0 stock me/cache set --out b --parts kept $root
+whole b
+[ "$(ls kept | wc -l)" = "$count" ] || fail "parts: $(ls kept)"
+: >hub/.requests
+expect 0 stock me/cache set --no-unpack --parts kept
+asked '/resolve/' 0
+cp $repo/set.tar.zst.part.001 good
+head -c "$(stat -c %s good)" src/tree/noise >$repo/set.tar.zst.part.001  # uploaded again: same name, same size
+expect 0 stock me/cache set --no-unpack --parts kept
+same kept/set.tar.zst.part.001 $repo/set.tar.zst.part.001
+cp good $repo/set.tar.zst.part.001
+printf x | dd of=kept/set.tar.zst.part.002 bs=1 seek=9 conv=notrunc status=none
+expect 0 stock me/cache set --no-unpack --parts kept
+same kept/set.tar.zst.part.002 $repo/set.tar.zst.part.002
+
+for case in 'drop 100000' 'noranges' 'status 503 1 *3' 'status 429 1 *3' 'corrupt-name part.001 *1' 'link-host https://elsewhere.invalid'; do
+  trouble "$case"
+  rm -rf c
+  expect 0 stock me/cache set --out c $root || echo "    with $case"
+  whole c
+done
+trouble 'corrupt-name part.001'
+rm -rf c
+expect 3 stock me/cache set --out c $root
+says 'part\.001: what comes is not what the hub lists'
+absent c/tree
+expect 3 stock me/cache set --out c --stream $root
+absent c/tree
+
+# what will not get better is not asked for again
+trouble 'token secret'
+expect 1 stock me/cache set --out g $root
+says HF_TOKEN
+HF_TOKEN=wrong expect 1 stock me/cache set --out g $root
+says 'the token in HF_TOKEN may not read it'
+not_shown wrong
+asked /tree/ 2
+HF_TOKEN=secret expect 0 stock me/cache set --out g $root
+whole g
+! grep -q 'localhost.* token$' hub/.requests || fail "the token was sent to another host"
+for status in 401 403 404; do
+  trouble "status $status"
+  expect 1 stock me/cache set --out refused -j 1 $root
+  says "part\.00[0-9]: .* answers $status: "
+done
+for bad in 'link-host file:///etc' 'link-host gopher://127.0.0.1:1' 'link-host -Kfile'; do
+  trouble "$bad"
+  expect 1 stock me/cache set --out refused $root
+done
+trouble
+expect 1 stock me/cache other --out j $root
+says "no set 'other'; its sets: set sub dir/a#b%20\?"
+expect 2 stock me/cache
+expect 1 env HF_ENDPOINT=file:///etc "$SOURCE/scripts/fetch.sh" me/cache set --no-unpack
+
+# a hostile archive, and directories that others have prepared
+hostile() {  # NAME: of the archive that is made from standard input
+  rm -f $repo/bad.tar.zst.part.*
+  zstd -q >$repo/bad.tar.zst.part.aa
+  expect 1 stock me/cache bad --out bad $root
+  says "$1"
+  [ -z "$(find bad -name victim -o -name evil 2>/dev/null)" ] || fail "unpacked: $1"
+  rm -rf bad
+}
+python3 - <<'PY'
+import io, tarfile
+def archive(name, *members):
+    with tarfile.open(name, "w") as tar:
+        for path, kind, target in members:
+            info = tarfile.TarInfo(path)
+            info.type, info.linkname, info.mode = kind, target, 0o4755
+            tar.addfile(info)
+archive("absolute.tar", ("/tmp/victim", tarfile.REGTYPE, ""))
+archive("dots.tar", ("a/../../victim", tarfile.REGTYPE, ""))
+archive("link.tar", ("evil", tarfile.SYMTYPE, "/etc"))
+archive("out.tar", ("a/evil", tarfile.SYMTYPE, "../../x"))
+archive("through.tar", ("d", tarfile.SYMTYPE, "e"), ("d/victim", tarfile.REGTYPE, ""))
+archive("device.tar", ("evil", tarfile.CHRTYPE, ""))
+archive("hard.tar", ("evil", tarfile.LNKTYPE, "/etc/passwd"))
+archive("setuid.tar", ("tool", tarfile.REGTYPE, ""))
+PY
+hostile 'does not stay' <absolute.tar
+hostile 'does not stay' <dots.tar
+hostile 'leads out' <link.tar
+hostile 'leads out' <out.tar
+hostile 'no directory' <through.tar
+hostile 'no file, directory or link' <device.tar
+hostile 'no file of the archive' <hard.tar
+zstd -qf setuid.tar -o $repo/bad.tar.zst.part.aa
+expect 0 stock me/cache bad --out bad $root
+[ "$(stat -c %a bad/tool)" = 755 ] || fail "a set-user-id file: $(stat -c %a bad/tool)"
+mkdir -p planted "$WORK/elsewhere"
+ln -s "$WORK/elsewhere" planted/.set.parts
+expect 1 stock me/cache set --out planted $root
+says 'in the way'
+[ -z "$(ls "$WORK/elsewhere")" ] || fail "written through a link"
+rm planted/.set.parts; mkdir -m 0777 planted/.set.parts; chmod 0777 planted/.set.parts
+expect 1 stock me/cache set --out planted $root
+says 'others may write'
 finish

@@ -15,6 +15,7 @@ read anew for each request from DIR/.trouble, a line each; "*N" at the end of a 
   link-host URL      pages name their successors on this server
   endless            every page has a successor
   rate N             no connection gets more bytes a second
+  corrupt-upload     flip a bit in what is uploaded
 Each request is a line of DIR/.requests: METHOD HOST PATH, the range that was asked for, "token" where one came.
 """
 import base64
@@ -30,7 +31,7 @@ import time
 import urllib.parse
 
 root, port_file = sys.argv[1], sys.argv[2]
-PAGE = 2
+PAGE = int(os.environ.get("HUB_PAGE", "2"))  # entries
 lock = threading.Lock()
 used = {}  # how often a line of .trouble has been obeyed
 digests = {}
