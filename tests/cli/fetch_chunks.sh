@@ -91,7 +91,7 @@ expect 1 fetch hf:datasets/me/plain@refs/pr/1 --out t5
 [ -z "$(ls "$WORK/elsewhere")" ] || fail "written through a link"
 
 # a web server
-(cd $repo && verify-ckpt-id manifest . --out manifest.json -q)
+(cd $repo && verify-ckpt-id manifest . --out manifest.json -q >/dev/null)
 expect 0 fetch "$HF_ENDPOINT/files/models/me/cache/main" set --out w
 same_tree w
 expect 0 fetch "$HF_ENDPOINT/files/models/me/cache/main/" --out w2
@@ -107,7 +107,7 @@ for case in 'drop 100000 *9' 'noranges' 'noranges|drop 150000 *2' 'status 503 *3
   rm -rf b
   expect 0 fetch hf:me/cache set --out b || echo "    with $case"
   same_tree b
-  says 'again in|going on in|ignores ranges|damaged'
+  [ "$case" = noranges ] || says 'again in|going on in|damaged'
 done
 trouble 'corrupt-name part.001'
 rm -rf b
