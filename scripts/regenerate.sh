@@ -13,19 +13,21 @@
 #   --tiers LIST      packs to build, or none (default base,delta,fp4)
 #   --fp4 KIND        FP4 planes in the cache: none, nibble, quintal (default nibble)
 #   --ckpt-id ID      pin this identity instead of the content id
-#   --publish NAME    pack the cache into OUT/chunks/NAME.tar.zst.part.*
+#   --publish         pack cache and packs into OUT/chunks, as sets planescache and store, with a README.md (publish.sh)
+#   --publish-model   and the checkpoint, as set model
 #   -n, --dry-run     stop after plan and space check
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
-world=1 tiers=base,delta,fp4 fp4=nibble publish='' dry_run=false identity=() places=()
+world=1 tiers=base,delta,fp4 fp4=nibble publish=false publish_model=() dry_run=false identity=() places=()
 while [ $# -gt 0 ]; do
   case $1 in
     --world) world=$(value_of "$@"); shift ;;
     --tiers) tiers=$(value_of "$@"); shift ;;
     --fp4) fp4=$(value_of "$@"); shift ;;
     --ckpt-id) identity=(--ckpt-id "$(value_of "$@")"); shift ;;
-    --publish) publish=$(value_of "$@"); shift ;;
+    --publish) publish=true ;;
+    --publish-model) publish=true publish_model=(--model) ;;
     -n | --dry-run) dry_run=true ;;
     -h | --help) usage; exit ;;
     -*) wrong "$1 is not an option" ;;
@@ -36,7 +38,7 @@ done
 [ ${#places[@]} = 2 ] || wrong "give a checkpoint and an output directory"
 checkpoint=${places[0]} out=${places[1]}
 need build-planescache verify-ckpt-id
-[ -z "$publish" ] || need pack-chunks
+! $publish || need pack-chunks
 
 build=(build-planescache "$checkpoint" --out "$out/planescache" --world "$world" --fp4 "$fp4" "${identity[@]}")
 check=(verify-ckpt-id check --planescache "$out/planescache" --world "$world" --fp4 "$fp4")
@@ -64,11 +66,9 @@ for manifest in "$out"/planescache/v2/*/*/manifest.json "$out"/packs/*.manifest.
   verify-ckpt-id verify --quick "$manifest" >&2
 done
 
-if [ -n "$publish" ]; then
+if $publish; then
   say "== chunks"
-  # A finished set of just these files is not made again; another one is refused.
-  pack-chunks pack "$out/planescache" --name "$publish" --out "$out/chunks" >&2
-  pack-chunks verify "$out/chunks" --name "$publish" >&2
+  "$(dirname "$0")/publish.sh" "$out" "$out/chunks" ${publish_model[0]:+--model "$checkpoint"}
 fi
 
 say "== environment to serve with"

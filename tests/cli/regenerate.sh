@@ -2,7 +2,7 @@
 # scripts/regenerate.sh and scripts/serve.sh: from a checkpoint to the command that serves it.
 . "$(dirname "$0")/common.sh"
 # The scripts alone, as they are installed: the programs are those on the path.
-mkdir "$WORK/scripts" && cp "$SOURCE"/scripts/{common,regenerate,serve}.sh "$WORK/scripts/"
+mkdir "$WORK/scripts" && cp "$SOURCE"/scripts/{common,regenerate,serve,publish}.sh "$WORK/scripts/"
 PATH=$WORK/scripts:$PATH
 cd "$WORK" || exit 1
 export XDG_CACHE_HOME=$WORK/known
@@ -16,21 +16,25 @@ expect 2 regenerate.sh model made --world
 expect 0 regenerate.sh model made --dry-run
 absent made
 
-expect 0 regenerate.sh model made --tiers base,fp4 --publish demo
+expect 0 regenerate.sh model made --tiers base,fp4 --publish
 [ "$(grep -cv '^export ' "$WORK/out")" = 0 ] || fail "standard output is not only the environment"
 id=$(eval "$(cat "$WORK/out")" && echo "$VLLM_MOE_W2_CKPT_ID")
 [ ${#id} = 64 ] || fail "no content id in the environment"
 for file in made/planescache/v2/*/tp1-rank0/manifest.json made/packs/base.*.pack made/packs/fp4.*.pack \
-  made/chunks/demo.tar.zst.part.000 made/chunks/manifest.demo.json; do
+  made/chunks/planescache.tar.zst.part.000 made/chunks/manifest.planescache.json made/chunks/store.tar.zst.part.000 \
+  made/chunks/SHA256SUMS.store made/chunks/README.md; do
   [ -s "$file" ] || fail "$file is not made"
 done
 
+grep -q "$id" made/chunks/README.md && grep -q '^- experts (E): `4`$' made/chunks/README.md || fail "README.md lacks identity or geometry"
+pack-chunks list made/chunks --name store | grep -q ' moet_store/$' || fail "the store does not extract to moet_store"
+
 # Started again: nothing changes. After a loss: what was lost is made again.
 cp -r made first
-expect 0 regenerate.sh model made --tiers base,fp4 --publish demo
+expect 0 regenerate.sh model made --tiers base,fp4 --publish
 diff -r first made || fail "a second run changed something"
 rm made/planescache/v2/*/tp1-rank0/layer1.planes2.bin
-expect 0 regenerate.sh model made --tiers base,fp4 --publish demo
+expect 0 regenerate.sh model made --tiers base,fp4 --publish
 diff -r first made || fail "the lost file did not come back as it was"
 
 says 'compared with the checkpoint'
@@ -41,7 +45,7 @@ expect 0 regenerate.sh other made --tiers none
 second=$(eval "$(cat "$WORK/out")" && echo "$VLLM_MOE_W2_CKPT_ID")
 [ ${#second} = 64 ] && [ "$second" != "$id" ] || fail "the environment is not the second checkpoint's: $second"
 # Chunks of before are not published for it.
-expect 1 regenerate.sh other made --tiers none --publish demo; says 'manifest.demo.json: is there already and was not made from these files'
+expect 1 regenerate.sh other made --tiers none --publish; says 'manifest.planescache.json: is there already and was not made from these files'
 [ ! -s "$WORK/out" ] || fail "an environment although the chunks are others"
 expect 0 verify-ckpt-id prune --keep "$id" --planescache made/planescache --force
 
