@@ -36,7 +36,7 @@ std::string report_text(const BuildReport& report, const Plan& plan, const Ident
 void add_build_flags(CLI::App& app, BuildFlags& flags) {
   add_identity_flags(app, flags.identity);
   app.add_option("--world", flags.world, "Tensor-parallel ranks the model is cut into")
-      ->check(CLI::Range(std::uint64_t{1}, kMostRanks))
+      ->check(CLI::Range(std::uint64_t{1}, format::kMostWorld))
       ->capture_default_str();
   app.add_option("--rank", flags.rank, "Rank to build for, or all of them in one pass")
       ->capture_default_str();
@@ -105,6 +105,7 @@ int run_build(Context& context, const BuildFlags& flags, PlanRequest request, Bu
   }
   const Identity identity = resolve_identity(context, flags.identity, flags.checkpoint);
   target.ckpt_id = identity.id;
+  target.id_by_download = identity.by_download;
   check_targets(context, checkpoint, plan, target);
   const auto started = std::chrono::steady_clock::now();
   const BuildReport report = build(context, checkpoint, model, plan, target, *backend);

@@ -11,9 +11,6 @@
 
 namespace planesmith {
 
-// What --world accepts.
-inline constexpr std::uint64_t kMostRanks = 4096;
-
 void add_isa_flag(CLI::App& app, std::string& isa);
 
 // "all": none; a number: that rank; anything else is a usage Error.

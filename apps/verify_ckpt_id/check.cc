@@ -37,7 +37,7 @@ void declare(CLI::App& app, CheckOptions& options) {
       ->needs(served);
   CLI::Option* checkpoint = app.add_option("--checkpoint", options.checkpoint, "Directory of the checkpoint");
   app.add_option("--world", options.world, "Tensor-parallel world (default: the one found there)")
-      ->check(CLI::Range(std::uint64_t{1}, kMostRanks));
+      ->check(CLI::Range(std::uint64_t{1}, format::kMostWorld));
   app.add_option("--rank", options.rank, "One rank, or all")->capture_default_str();
   app.add_option("--zero-mode", options.zero_mode, "auto, sign or alt (default: the one found there)")
       ->type_name("TEXT:{auto,sign,alt}");

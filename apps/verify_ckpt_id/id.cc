@@ -59,12 +59,21 @@ int run(Context& context, const IdOptions& options) {
     content = content_id(context, options.checkpoint, options.recompute);
     context.progress.say(fmt::format("{} hashed, {} known before", exact_size(content->bytes_hashed),
                                      exact_size(content->bytes_known)));
+    for (const std::string& shard : content->by_download)
+      context.progress.say(fmt::format(
+          "{}: its digest is what the hub's client said when it was downloaded; the bytes were not read "
+          "(--recompute reads them)",
+          shard));
   }
   context.progress.say(kAdvice);
 
   if (options.json) {
     Json out = Json::object();
-    if (content) out["content_id"] = content->id, out["files"] = content->sha256;
+    if (content) {
+      out["content_id"] = content->id;
+      out["files"] = content->sha256;
+      out["digests_by_download"] = content->by_download;
+    }
     if (engine) {
       out["engine_id"] = *engine;
       out["served_path"] = *options.served_path;

@@ -41,21 +41,17 @@ struct ScaleCounts {
   }
 };
 
-ScaleCounts count_scales(const std::vector<std::uint8_t>& bytes, Family family, bool e8m0) {
+ScaleCounts count_scales(const std::vector<std::uint8_t>& bytes, ScaleType type) {
   ScaleCounts out;
-  if (family == Family::nvfp4) {
-    for (const std::uint8_t b : bytes) {
-      out.nonfinite += format::e4m3_is_nan(b);
-      out.zero += (b & 0x7F) == 0;
-      out.subnormal += (b & 0x78) == 0 && (b & 7) != 0;
-    }
-  } else if (e8m0) {
-    for (const std::uint8_t b : bytes) {
-      out.nonfinite += format::e8m0_is_nan(b);
-      out.subnormal += b == 0;  // 2^-127, below the normal numbers of f32
-    }
-  } else {
-    for (std::size_t i = 0; i < bytes.size() / 4; ++i) out.add(f32_at(bytes, i));
+  const std::uint64_t size = format::scale_size(type);
+  for (std::size_t at = 0; at + size <= bytes.size(); at += size) {
+    const std::uint32_t bits = format::scale_bits(type, bytes.data() + at);
+    if (!format::scale_is_finite(type, bits))
+      ++out.nonfinite;
+    else if (type == ScaleType::e4m3)
+      out.subnormal += (bits & 0x78) == 0 && (bits & 7) != 0, out.zero += (bits & 0x7F) == 0;
+    else
+      out.add(static_cast<float>(format::scale_value(type, bits)));  // e8m0: 2^-127 is subnormal
   }
   return out;
 }
@@ -93,8 +89,7 @@ void check_scales(const Context& context, const Checkpoint& checkpoint, const Mo
       if (counts.subnormal != 0) subnormal.add(scale.name);
     };
     for (const ExpertTensors& tensors : expert) {
-      note(*tensors.scale,
-           count_scales(read_tensor(context, checkpoint, *tensors.scale), model.family, model.scale_is_e8m0));
+      note(*tensors.scale, count_scales(read_tensor(context, checkpoint, *tensors.scale), model.scale_type));
       if (tensors.scale_2 == nullptr) continue;
       ScaleCounts of_tensor;
       of_tensor.add(f32_at(read_tensor(context, checkpoint, *tensors.scale_2), 0));
@@ -128,7 +123,7 @@ void check_zero_signs(const Context& context, const Checkpoint& checkpoint, cons
     const Tensor& weight = *model.layers[i].experts.front()[0].weight;
     std::uint64_t zeros = 0, negative = 0;
     for (const std::uint8_t byte : read_tensor(context, checkpoint, weight)) {
-      if (model.family == Family::fp8) {
+      if (traits(model.family).weight_bits == 8) {
         zeros += (byte & 0x7F) == 0;
         negative += byte == 0x80;
       } else {
@@ -144,8 +139,8 @@ void check_zero_signs(const Context& context, const Checkpoint& checkpoint, cons
       findings, "experts.one-signed-zeros", Severity::warning,
       "of those sampled (the first expert's gate of each layer) have zeros of one sign",
       "the codebook has no zero: zeros of one sign become a bias, and bias is what breaks 2-bit experts",
-      model.family == Family::mxfp4 ? "export again with signed zeros; MXFP4 data is never balanced"
-                                    : "leave --zero-mode at auto, which balances them");
+      !traits(model.family).requantized ? "export again with signed zeros; MXFP4 data is never balanced"
+                                        : "leave --zero-mode at auto, which balances them");
 }
 
 // What the names alone tell, seen even where the experts as a whole are refused.
@@ -162,7 +157,7 @@ void check_names(const Inventory& inventory, Findings& findings) {
       ++weights[parsed.layer];
       auto& [first, layers] = dtypes.try_emplace(tensor.dtype, name, std::set<std::uint64_t>{}).first->second;
       layers.insert(parsed.layer);
-    } else if (parsed.role == Role::block_scale || parsed.role == Role::group_scale) {
+    } else if (parsed.role == Role::scale) {
       scaled.insert(name.substr(0, name.find_last_of('.')));
     }
   }
@@ -223,8 +218,7 @@ void check_names(const Inventory& inventory, Findings& findings) {
 void check_serving(const Inventory& inventory, const Model& model, std::uint64_t world, Findings& findings) {
   try {
     const format::RankShape shape = format::rank_shape(model.geometry, world);
-    if (model.family == Family::fp8 &&
-        (shape.slice % model.block_rows != 0 || shape.slice % model.block_cols != 0))
+    if (shape.slice % model.block_rows != 0 || shape.slice % model.block_cols != 0)
       throw Error(fmt::format("a rank's slice of {} does not divide into scale blocks of {} x {}",
                               shape.slice, model.block_rows, model.block_cols));
   } catch (const Error& error) {

@@ -33,7 +33,7 @@ Json read_modelopt(const Context& context, const std::string& directory, std::ve
 Json read_config(const Context& context, const std::string& directory, std::vector<Finding>& findings) {
   const std::string path = join(directory, "config.json");
   try {
-    if (exists(context.os, path)) return read_json(context.os, path);
+    if (exists(context.os, path)) return read_python_json(context.os, path);
     findings.push_back({"config.missing", Severity::error, "config.json is missing",
                         "no tool can tell what the model is", "copy it from the model's repository"});
   } catch (const Error& error) {

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "base/error.h"
 #include "base/file.h"
 
@@ -11,7 +14,9 @@ namespace {
 // Builds a document from parser events, so that depth and duplicate keys are refused before anything grows.
 class Builder : public nlohmann::json_sax<Json> {
  public:
-  Builder(const std::string& path, std::size_t max_depth) : path_(path), max_depth_(max_depth) {}
+  // last_wins: of a key that appears twice. Else that is refused.
+  Builder(const std::string& path, std::size_t max_depth, bool last_wins)
+      : path_(path), max_depth_(max_depth), last_wins_(last_wins) {}
 
   Json result;
 
@@ -29,7 +34,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
 
   bool key(string_t& name) override {
-    if (open_.back()->contains(name))
+    if (!last_wins_ && open_.back()->contains(name))
       throw Error(path_, fmt::format("key '{}' appears twice in one object", name));
     key_ = std::move(name);
     return true;
@@ -71,6 +76,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
   const std::string& path_;
   const std::size_t max_depth_;
+  const bool last_wins_;
   std::vector<Json*> open_;
   std::string key_;
 };
@@ -108,15 +114,65 @@ std::string printed(Print print) {
 
 }  // namespace
 
-Json parse_json(std::string_view text, const std::string& path, std::size_t max_depth) {
+namespace {
+
+Json parse(std::string_view text, const std::string& path, std::size_t max_depth, bool last_wins) {
   // The parser takes a NUL for the end of the text and passes over a byte order mark; Python's does neither.
   if (const std::size_t nul = text.find('\0'); nul != text.npos)
     throw Error(path, "not valid JSON: a NUL byte").at(nul);
   if (text.starts_with("\xEF\xBB\xBF"))
     throw Error(path, "not valid JSON: begins with a byte order mark").at(0);
-  Builder builder(path, max_depth);
+  Builder builder(path, max_depth, last_wins);
   Json::sax_parse(text, &builder);
   return std::move(builder.result);
+}
+
+// The words outside of strings that Python reads as numbers and JSON does not know.
+constexpr std::string_view kPythonNumbers[] = {"-Infinity", "Infinity", "NaN"};
+
+// The text with those words in quotes; `added`: where, in the new text, each quote stands.
+std::string with_words_quoted(std::string_view text, std::vector<std::size_t>& added) {
+  std::string out;
+  out.reserve(text.size());
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size();) {
+    std::string_view word;
+    if (!in_string)
+      for (const std::string_view each : kPythonNumbers)
+        if (text.substr(i).starts_with(each)) word = each;
+    if (!word.empty()) {
+      added.push_back(out.size());
+      out.append("\"").append(word);
+      added.push_back(out.size());
+      out += '"';
+      i += word.size();
+      continue;
+    }
+    if (in_string && text[i] == '\\' && i + 1 < text.size())
+      out += text[i++];
+    else if (text[i] == '"')
+      in_string = !in_string;
+    out += text[i++];
+  }
+  return out;
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& path, std::size_t max_depth) {
+  return parse(text, path, max_depth, false);
+}
+
+Json parse_python_json(std::string_view text, const std::string& path) {
+  std::vector<std::size_t> added;
+  const std::string quoted = with_words_quoted(text, added);
+  try {
+    return parse(quoted, path, 64, true);
+  } catch (const Error& error) {
+    if (!error.offset() || added.empty()) throw;
+    const auto before = std::lower_bound(added.begin(), added.end(), *error.offset()) - added.begin();
+    throw Error(path, error.reason()).at(*error.offset() - static_cast<std::uint64_t>(before));
+  }
 }
 
 std::uint64_t whole_number(const Json& value) {
@@ -124,6 +180,10 @@ std::uint64_t whole_number(const Json& value) {
     throw Error(
         fmt::format("{} is not a whole number", value.is_number() ? value.dump() : value.type_name()));
   return value.get<std::uint64_t>();
+}
+
+Json read_python_json(Os& os, const std::string& path, std::uint64_t max_bytes) {
+  return parse_python_json(read_text(os, path, max_bytes), path);
 }
 
 Json read_json(Os& os, const std::string& path, std::uint64_t max_bytes) {

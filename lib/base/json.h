@@ -16,12 +16,18 @@ using Json = nlohmann::json;
 // Errors that name `path` and the byte. Safe for hostile input of any depth.
 Json parse_json(std::string_view text, const std::string& path, std::size_t max_depth = 64);
 
+// The same as Python's json module reads it: of a key that appears twice the last value counts, and NaN,
+// Infinity and -Infinity are values, which become strings of these words. For config.json.
+Json parse_python_json(std::string_view text, const std::string& path);
+
 // A whole number, not negative. Anything else is an Error without a path: get() would wrap what is negative
 // and convert what no integer holds, which is undefined.
 std::uint64_t whole_number(const Json& value);
 
 // read_text + parse_json.
 Json read_json(Os& os, const std::string& path, std::uint64_t max_bytes = 256u << 20);
+// read_text + parse_python_json.
+Json read_python_json(Os& os, const std::string& path, std::uint64_t max_bytes = 16u << 20);
 
 // Compact, sorted keys, ASCII with \uXXXX escapes: what Python's json.dumps(sort_keys=True, separators=(",",
 // ":")) prints for integers, strings, booleans and null (FORMAT.md section 6). Strings that are not UTF-8 are

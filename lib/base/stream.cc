@@ -8,6 +8,7 @@
 #include <semaphore>
 #include <thread>
 
+#include "base/budget.h"
 #include "base/error.h"
 
 namespace planesmith {
@@ -66,12 +67,7 @@ void stream_ahead(const Context& context, const File& file, std::uint64_t offset
 }
 
 StreamBuffers::StreamBuffers(const Context& context) {
-  if (context.memory < kStreamBuffer)
-    throw Error(ErrorCode::usage, "",
-                fmt::format("--memory {} is too small; the smallest that works here is {}",
-                            exact_size(context.memory), exact_size(kStreamBuffer)));
-  workers_ = static_cast<int>(std::min<std::uint64_t>(
-      static_cast<std::uint64_t>(std::max(context.threads, 1)), context.memory / kStreamBuffer));
+  workers_ = workers_within(context.memory, 0, kStreamBuffer, context.threads);
   buffers_.resize(static_cast<std::size_t>(workers_));
 }
 

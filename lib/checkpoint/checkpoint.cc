@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -11,19 +12,7 @@
 namespace planesmith {
 namespace {
 
-constexpr std::string_view kShardSuffix = ".safetensors";
 constexpr std::uint64_t kMaxConfigBytes = 16 * kMiB;  // real ones have some KiB
-
-// What a directory without an index consists of. Names with a leading dot are not the checkpoint's (editors,
-// archives).
-std::vector<std::string> safetensors_in(Os& os, const std::string& directory) {
-  std::vector<std::string> names;
-  for (std::string& name : list_dir(os, directory))
-    if (name.ends_with(kShardSuffix) && name.front() != '.') names.push_back(std::move(name));
-  if (names.empty())
-    throw Error(directory, fmt::format("has neither {} nor a *{} file", kIndexName, kShardSuffix));
-  return names;
-}
 
 Json read_config(Os& os, const std::string& directory) {
   if (!exists(os, directory)) throw Error(directory, "there is no such directory");
@@ -32,7 +21,7 @@ Json read_config(Os& os, const std::string& directory) {
   const std::string path = join(directory, kConfigName);
   if (!exists(os, path))
     throw Error(path, "is missing; give a checkpoint directory as downloaded, config.json included");
-  Json config = read_json(os, path, kMaxConfigBytes);
+  Json config = read_python_json(os, path, kMaxConfigBytes);
   if (!config.is_object()) throw Error(path, "is not a JSON object");
   return config;
 }
@@ -44,49 +33,71 @@ Checkpoint Checkpoint::open(const Context& context, const std::string& directory
   checkpoint.directory_ = directory;
   checkpoint.config_ = read_config(context.os, directory);
 
-  CheckpointIndex index;
-  const std::string index_path = join(directory, kIndexName);
-  checkpoint.has_index_ = exists(context.os, index_path);
-  if (checkpoint.has_index_)
-    index = read_checkpoint_index(File::open_read(context.os, index_path));
-  else
-    index.shards = safetensors_in(context.os, directory);
+  CheckpointFiles files = checkpoint_files(context.os, directory);
+  checkpoint.has_index_ = files.index.has_value();
+  const CheckpointIndex none, &index = files.index ? *files.index : none;
 
   std::vector<Shard>& shards = checkpoint.shards_;
-  for (const std::string& name : index.shards) shards.push_back({name, join(directory, name)});
+  for (const std::string& name : files.shards) shards.push_back({name, join(directory, name), 0, 0, {}});
 
-  std::vector<std::vector<Tensor>> found(shards.size());
+  std::vector<std::vector<Tensor>> found(shards.size()), elsewhere(shards.size());
   std::vector<char> seen(
       index.entries.size());  // an entry belongs to one shard: no two threads write one element
+  std::atomic<std::uint64_t> unlisted = 0;
   parallel_for(shards.size(), context.threads, [&](std::size_t number, int) {
     context.check_stop();
     Shard& shard = shards[number];
-    if (checkpoint.has_index_ && !exists(context.os, shard.path))
-      throw Error(shard.path,
-                  fmt::format("is listed in {} but missing; is the download complete?", kIndexName));
-    SafetensorsHeader header = read_safetensors_header(File::open_read(context.os, shard.path));
+    const File file = File::open_read(context.os, shard.path);
+    shard.stamp =
+        stamp_of(status(context.os, shard.path));  // by name: some file systems number open files anew
+    SafetensorsHeader header = read_safetensors_header(file);
     shard.file_bytes = header.file_bytes;
     shard.header_bytes = header.header_bytes;
-    const auto unlisted = [&](const Tensor& tensor) {
+    for (Tensor& tensor : header.tensors) {
+      tensor.shard = static_cast<std::uint32_t>(number);
       const CheckpointIndex::Entry* entry = index.find(tensor.name);
-      if (entry == nullptr || entry->shard != number) return true;
-      seen[static_cast<std::size_t>(entry - index.entries.data())] = 1;
-      return false;
-    };
-    if (checkpoint.has_index_) std::erase_if(header.tensors, unlisted);
-    for (Tensor& tensor : header.tensors) tensor.shard = static_cast<std::uint32_t>(number);
-    found[number] = std::move(header.tensors);
+      if (entry != nullptr && entry->shard != number) {
+        elsewhere[number].push_back(std::move(tensor));
+        continue;
+      }
+      if (entry != nullptr)
+        seen[static_cast<std::size_t>(entry - index.entries.data())] = 1;
+      else if (files.index)
+        ++unlisted;
+      found[number].push_back(std::move(tensor));
+    }
   });
 
-  const auto absent = std::find(seen.begin(), seen.end(), 0);
-  if (absent != seen.end()) {
-    const CheckpointIndex::Entry& entry = index.entries[static_cast<std::size_t>(absent - seen.begin())];
-    const auto others = std::count(absent + 1, seen.end(), 0);
-    const std::string more = others == 0 ? "" : fmt::format("; {} more are missing likewise", others);
-    throw Error(shards[entry.shard].path,
-                fmt::format("is not in this shard, although {} says so{}", kIndexName, more))
-        .in_tensor(entry.tensor);
-  }
+  // Where the shard that the index names lacks a tensor, another that has it counts.
+  std::uint64_t moved = 0;
+  for (std::size_t number = 0; number < shards.size(); ++number)
+    for (Tensor& tensor : elsewhere[number]) {
+      const CheckpointIndex::Entry* entry = index.find(tensor.name);
+      char& has = seen[static_cast<std::size_t>(entry - index.entries.data())];
+      if (has == 1) continue;
+      if (has == 2)
+        throw Error(shards[number].path,
+                    fmt::format("is in another shard too, and neither is '{}', which {} names",
+                                shards[entry->shard].name, kIndexName))
+            .in_tensor(tensor.name)
+            .at(tensor.described_at);
+      has = 2;
+      ++moved;
+      found[number].push_back(std::move(tensor));
+    }
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    if (seen[i] == 0) checkpoint.absent_.push_back(index.entries[i].tensor);
+  const auto note = [&](std::uint64_t count, std::string_view what) {
+    if (count != 0) files.notes.push_back(fmt::format("{} {}", count, what));
+  };
+  note(unlisted, fmt::format("tensors are in a shard that {} lists but not in the index itself; they count",
+                             kIndexName));
+  note(moved, fmt::format("tensors are in another shard than {} says; they count", kIndexName));
+  if (!checkpoint.absent_.empty())
+    note(checkpoint.absent_.size(),
+         fmt::format("tensors that {} lists are in no shard, the first is '{}'; whatever needs one fails",
+                     kIndexName, checkpoint.absent_.front()));
+  for (const std::string& text : files.notes) context.progress.say(fmt::format("{}: {}", directory, text));
 
   for (std::vector<Tensor>& tensors : found) {
     std::move(tensors.begin(), tensors.end(), std::back_inserter(checkpoint.tensors_));
@@ -104,6 +115,19 @@ Checkpoint Checkpoint::open(const Context& context, const std::string& directory
           .at(tensor.described_at);
   }
   return checkpoint;
+}
+
+FileStamp stamp_of(const struct stat& status) {
+  return {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size),
+          status.st_mtim.tv_sec * std::int64_t{1'000'000'000} + status.st_mtim.tv_nsec};
+}
+
+void Checkpoint::refuse_changed(Os& os) const {
+  for (const Shard& shard : shards_)
+    if (!exists(os, shard.path) || stamp_of(status(os, shard.path)) != shard.stamp)
+      throw Error(shard.path,
+                  "is not the file any more that it was at the start (size, time or inode differ); leave the "
+                  "checkpoint alone while it is read, and run this again");
 }
 
 const Tensor* Checkpoint::find(std::string_view name) const {

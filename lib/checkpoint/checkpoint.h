@@ -9,22 +9,34 @@
 
 #include "base/context.h"
 #include "base/json.h"
+#include "checkpoint/files.h"
 #include "checkpoint/safetensors.h"
 
 namespace planesmith {
+
+// What tells one file's content from another's, as far as a look from outside can: a changed or replaced file
+// differs in it. ctime is not in it, which moves for reasons that have nothing to do with content.
+struct FileStamp {
+  std::uint64_t device = 0, inode = 0, size = 0;
+  std::int64_t mtime_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+FileStamp stamp_of(const struct stat& status);
 
 struct Shard {
   std::string name;  // as the index lists it, relative to the directory
   std::string path;  // directory + name
   std::uint64_t file_bytes = 0;
   std::uint64_t header_bytes = 0;
+  FileStamp stamp;  // when its header was read
 };
 
 class Checkpoint {
  public:
-  // Reads config.json, the index and the shards' headers (in parallel). With an index only what it lists is
-  // read, and every listed tensor must be in the shard the index names; without one, every *.safetensors of
-  // the directory, and no two of them may hold the same tensor. Errors name what is wrong and where.
+  // Reads config.json, the index and the headers of checkpoint_files() (in parallel). A tensor that is in
+  // another shard than the index says, or that it does not list, is found; one that it lists and no shard
+  // holds is absent: both are told as progress. Errors name what is wrong and where: besides what is
+  // malformed, a tensor that two shards hold while no index says which one counts.
   static Checkpoint open(const Context& context, const std::string& directory);
 
   Checkpoint(Checkpoint&&) = default;  // the look-up by name points into the tensors: moved, never copied
@@ -33,9 +45,12 @@ class Checkpoint {
   const std::string& directory() const { return directory_; }
   const Json& config() const { return config_; }  // the whole of config.json
   bool has_index() const { return has_index_; }
-  const std::vector<Shard>& shards() const { return shards_; }     // sorted by name
-  const std::vector<Tensor>& tensors() const { return tensors_; }  // sorted by (shard, offset)
-  const Tensor* find(std::string_view name) const;                 // null: no such tensor
+  const std::vector<Shard>& shards() const { return shards_; }        // sorted by name
+  const std::vector<Tensor>& tensors() const { return tensors_; }     // sorted by (shard, offset)
+  const Tensor* find(std::string_view name) const;                    // null: no such tensor
+  const std::vector<std::string>& absent() const { return absent_; }  // listed, and in no shard; sorted
+  // Error: a shard is no longer the file whose header was read.
+  void refuse_changed(Os& os) const;
   const std::string& shard_path(const Tensor& tensor) const { return shards_[tensor.shard].path; }
 
  private:
@@ -45,11 +60,9 @@ class Checkpoint {
   bool has_index_ = false;
   std::vector<Shard> shards_;
   std::vector<Tensor> tensors_;
+  std::vector<std::string> absent_;
   std::unordered_map<std::string_view, std::uint32_t> by_name_;
 };
-
-inline constexpr std::string_view kConfigName = "config.json";
-inline constexpr std::string_view kIndexName = "model.safetensors.index.json";
 
 // config.json may nest what describes the language model in "text_config": the value of `key` from there or
 // from the top; null where absent.

@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/stream.h"
 #include "base/text.h"
+#include "checkpoint/files.h"
 #include "checkpoint/identity.h"
 #include "checkpoint/known_digests.h"
 
@@ -44,29 +45,33 @@ std::string hash_shard(const Context& context, const std::string& path, Bytes bu
 }  // namespace
 
 ContentId content_id(const Context& context, const std::string& directory, bool recompute) {
-  const CheckpointStats stats = read_checkpoint_stats(context, directory);
+  if (!S_ISDIR(status(context.os, directory).st_mode))
+    throw Error(directory, "is not a directory; a checkpoint's was expected");
+  const CheckpointStats stats =
+      read_checkpoint_stats(context, directory, content_files(context.os, directory));
   if (stats.shards.empty()) throw Error(directory, "holds no shards; there is nothing to identify");
   ContentId result;
-  const auto put = [&](const char* name, const std::optional<Sha256Digest>& digest) {
-    if (digest) result.sha256[name] = hex(*digest);
+  const auto put = [&](std::string_view name, const std::optional<Sha256Digest>& digest) {
+    if (digest) result.sha256[std::string(name)] = hex(*digest);
   };
-  put("config.json", stats.config);
-  put("model.safetensors.index.json", stats.safetensors_index);
-  put("pytorch_model.bin.index.json", stats.bin_index);
+  put(kConfigName, stats.config);
+  put(kIndexName, stats.safetensors_index);
+  put(kBinIndexName, stats.bin_index);
 
   std::vector<const ShardStat*> unknown;
   for (const ShardStat& shard : stats.shards) {
-    std::string digest;
+    KnownDigest known;
     if (!recompute)
-      digest =
+      known =
           known_digest(context.os, directory, shard.name, status(context.os, join(directory, shard.name)));
-    (digest.empty() ? result.bytes_hashed : result.bytes_known) += shard.size;
-    if (digest.empty())
+    (known.sha256.empty() ? result.bytes_hashed : result.bytes_known) += shard.size;
+    if (known.by_download) result.by_download.push_back(shard.name);
+    if (known.sha256.empty())
       unknown.push_back(&shard);
     else
-      result.sha256[shard.name] = digest;
+      result.sha256[shard.name] = known.sha256;
   }
-  // The largest first: nobody is left alone with a big one at the end.
+  // The largest first: no thread is left alone with a big one at the end.
   std::stable_sort(unknown.begin(), unknown.end(),
                    [](const auto* a, const auto* b) { return a->size > b->size; });
   if (!unknown.empty()) {
@@ -97,7 +102,7 @@ Identity resolve_identity(const Context& context, const IdentityOptions& options
     if (options.pin->empty()) refuse("--ckpt-id is empty");
     if (!is_utf8(*options.pin)) refuse("--ckpt-id is not valid UTF-8");
     if (has_control_characters(*options.pin)) refuse("--ckpt-id has control characters");
-    return {*options.pin, "pinned with --ckpt-id"};
+    return {*options.pin, false, "pinned with --ckpt-id"};
   }
   if (options.served_path) {
     if (has_control_characters(*options.served_path)) refuse("--served-path has control characters");
@@ -106,12 +111,19 @@ Identity resolve_identity(const Context& context, const IdentityOptions& options
     const std::string how = fmt::format("the engine's own for served path '{}'", *options.served_path);
     struct stat st {};
     if (context.os.stat(directory.c_str(), &st) != 0 || !S_ISDIR(st.st_mode))
-      return {engine_id_of_remote(*options.served_path, revision), how};
-    return {engine_id(*options.served_path, revision, read_checkpoint_stats(context, directory)), how};
+      return {engine_id_of_remote(*options.served_path, revision), false, how};
+    return {engine_id(*options.served_path, revision, read_checkpoint_stats(context, directory)), false, how};
   }
   const ContentId content = content_id(context, directory, options.recompute);
-  return {content.id, fmt::format("content id; {} hashed now, {} known before",
-                                  short_size(content.bytes_hashed), short_size(content.bytes_known))};
+  const std::string unread = content.by_download.empty()
+                                 ? ""
+                                 : fmt::format(
+                                       "; the digests of {} shards are what the download said, unread "
+                                       "(--recompute reads)",
+                                       content.by_download.size());
+  return {content.id, !content.by_download.empty(),
+          fmt::format("content id; {} hashed now, {} known before{}", short_size(content.bytes_hashed),
+                      short_size(content.bytes_known), unread)};
 }
 
 }  // namespace planesmith

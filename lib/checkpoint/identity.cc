@@ -9,12 +9,13 @@
 #include "base/json.h"
 #include "base/stream.h"
 #include "base/text.h"
+#include "checkpoint/files.h"
 #include "checkpoint/index.h"
 
 namespace planesmith {
 namespace {
 
-constexpr const char* kIndexNames[] = {"model.safetensors.index.json", "pytorch_model.bin.index.json"};
+constexpr std::string_view kIndexNames[] = {kIndexName, kBinIndexName};
 
 Sha256Digest digest_of(const Context& context, const std::string& path) {
   const File file = File::open_read(context.os, path);
@@ -28,7 +29,7 @@ Sha256Digest digest_of(const Context& context, const std::string& path) {
 std::set<std::string> shard_names(const Context& context, const std::string& directory, bool has_index) {
   std::set<std::string> names;
   if (has_index) {
-    for (const char* index : kIndexNames) {
+    for (const std::string_view index : kIndexNames) {
       const std::string path = join(directory, index);
       if (exists(context.os, path))
         names.merge([&] {
@@ -120,17 +121,24 @@ bool is_commit(std::string_view text) {
 CheckpointStats read_checkpoint_stats(const Context& context, const std::string& directory) {
   if (!S_ISDIR(status(context.os, directory).st_mode))
     throw Error(directory, "is not a directory; a checkpoint's was expected");
+  bool has_index = false;
+  for (const std::string_view index : kIndexNames) has_index |= exists(context.os, join(directory, index));
+  const std::set<std::string> shards = shard_names(context, directory, has_index);
+  return read_checkpoint_stats(context, directory, {shards.begin(), shards.end()});
+}
+
+CheckpointStats read_checkpoint_stats(const Context& context, const std::string& directory,
+                                      const std::vector<std::string>& shards) {
   CheckpointStats stats;
-  const auto digest_if_there = [&](const char* name) -> std::optional<Sha256Digest> {
+  const auto digest_if_there = [&](std::string_view name) -> std::optional<Sha256Digest> {
     const std::string path = join(directory, name);
     if (!exists(context.os, path)) return std::nullopt;
     return digest_of(context, path);
   };
-  stats.config = digest_if_there("config.json");
+  stats.config = digest_if_there(kConfigName);
   stats.safetensors_index = digest_if_there(kIndexNames[0]);
   stats.bin_index = digest_if_there(kIndexNames[1]);
-  const bool has_index = stats.safetensors_index || stats.bin_index;
-  for (const std::string& name : shard_names(context, directory, has_index)) {
+  for (const std::string& name : shards) {
     const std::string path = join(directory, name);
     if (!exists(context.os, path))
       throw Error(path, "is listed in the index and missing; fetch it, or the identity cannot be told");

@@ -33,6 +33,9 @@ struct CheckpointStats {
 // Errors: an index that is not one, a listed shard that is missing, a directory with nothing of a checkpoint
 // in it.
 CheckpointStats read_checkpoint_stats(const Context& context, const std::string& directory);
+// The same of these shards, whatever the indexes list.
+CheckpointStats read_checkpoint_stats(const Context& context, const std::string& directory,
+                                      const std::vector<std::string>& shards);
 
 // `served_path`: what the server is started with; `revision` may be empty.
 std::string engine_id(std::string_view served_path, std::string_view revision, const CheckpointStats& stats);
@@ -46,10 +49,11 @@ struct ContentId {
   std::map<std::string, std::string> sha256;  // by name: config.json, the indexes, every shard
   std::uint64_t bytes_hashed = 0;             // read now
   std::uint64_t bytes_known = 0;              // digests reused; known_digests.h says from where
+  std::vector<std::string> by_download;       // of them, those that only the hub's client vouches for
 };
 
-// Hashes every byte that is not known yet, shards in parallel. `recompute`: nothing is taken as known.
-// Errors: as read_checkpoint_stats; a file that changes meanwhile.
+// Hashes every byte of content_files() that is not known yet, shards in parallel. `recompute`: nothing is
+// taken as known. Errors: as read_checkpoint_stats; a file that changes meanwhile.
 ContentId content_id(const Context& context, const std::string& directory, bool recompute);
 
 // --- what a program is told ---
@@ -65,7 +69,8 @@ struct IdentityOptions {
 
 struct Identity {
   std::string id;
-  std::string how;  // "content-sha256-v1; 12.0 GiB hashed, 541.0 GiB known before": for summaries
+  bool by_download = false;  // some shard's digest is what the hub's client said; its bytes were not read
+  std::string how;           // "content-sha256-v1; 12.0 GiB hashed, 541.0 GiB known before": for summaries
 };
 
 // Errors (usage): a pin that is empty or not UTF-8, a revision without a served path, pin and served path

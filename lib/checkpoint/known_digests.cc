@@ -20,20 +20,23 @@ bool is_sha256(std::string_view text) {
   return is_hex(text, 64);
 }
 
-std::string from_blob_name(const std::string& path) {
+// Written by us, and not at a time that is still to come, which would hide a later change.
+bool to_be_trusted(const struct stat& status) {
+  return status.st_uid == ::geteuid() && status.st_mtim.tv_sec <= std::time(nullptr);
+}
+
+std::string from_blob_name(const std::string& path, const struct stat& status) {
   const std::string real = real_path(path), blob = name_of(real);
-  return is_sha256(blob) && name_of(parent_of(real)) == "blobs" ? blob : "";
+  return is_sha256(blob) && name_of(parent_of(real)) == "blobs" && to_be_trusted(status) ? blob : "";
 }
 
 std::string from_download_metadata(Os& os, const std::string& directory, const std::string& name,
                                    const struct stat& status) {
   const std::string path = join(directory, ".cache/huggingface/download/" + name + ".metadata");
   // It speaks for a file's content, so it counts only where no one else wrote it and no clock is ahead.
-  struct stat st {};
+  struct stat record {};
   const std::time_t now = std::time(nullptr);
-  if (os.lstat(path.c_str(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != ::geteuid() ||
-      st.st_mtim.tv_sec > now)
-    return "";
+  if (os.lstat(path.c_str(), &record) != 0 || !S_ISREG(record.st_mode) || !to_be_trusted(record)) return "";
   std::string text;
   try {
     text = read_text(os, path, 4096);
@@ -57,6 +60,7 @@ std::string from_download_metadata(Os& os, const std::string& directory, const s
 }
 
 std::string from_user_cache(Os& os, const std::string& path, const struct stat& status) {
+  if (status.st_mtim.tv_sec > std::time(nullptr)) return "";
   const Json found = recall(os, kGroup, real_path(path));
   if (!found.is_object() || !same_but_ctime(found.value("file", Json()), file_stamp(status))) return "";
   const Json digest = found.value("sha256", Json());
@@ -65,13 +69,13 @@ std::string from_user_cache(Os& os, const std::string& path, const struct stat& 
 
 }  // namespace
 
-std::string known_digest(Os& os, const std::string& directory, const std::string& name,
+KnownDigest known_digest(Os& os, const std::string& directory, const std::string& name,
                          const struct stat& status) {
   const std::string path = join(directory, name);
-  std::string digest = from_blob_name(path);
+  std::string digest = from_blob_name(path, status);
   if (digest.empty()) digest = from_download_metadata(os, directory, name, status);
-  if (digest.empty()) digest = from_user_cache(os, path, status);
-  return digest;
+  if (!digest.empty()) return {digest, true};
+  return {from_user_cache(os, path, status), false};
 }
 
 void remember_digest(Os& os, const std::string& path, const struct stat& status, const std::string& sha256) {

@@ -18,42 +18,6 @@ namespace {
 
 using format::Geometry;
 
-// --- config.json ---
-
-// Far above every model, and low enough that products of a few of them cannot overflow.
-constexpr std::uint64_t kMostLayers = 1 << 16, kMostExperts = 1 << 16, kMostColumns = 1 << 24;
-
-std::uint64_t whole_number(const Json& value, std::string_view key, std::uint64_t most,
-                           const std::string& path) {
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() == 0 || value.get<std::uint64_t>() > most)
-    throw Error(path, fmt::format("\"{}\" is {}; a whole number from 1 to {} was expected", key,
-                                  value.is_number() ? value.dump() : value.type_name(), most));
-  return value.get<std::uint64_t>();
-}
-
-// The first of the keys that is there.
-std::uint64_t config_number(const Json& config, std::initializer_list<std::string_view> keys,
-                            std::uint64_t most, const std::string& path) {
-  for (const std::string_view key : keys)
-    if (const Json& value = config_value(config, key); !value.is_null())
-      return whole_number(value, key, most, path);
-  throw Error(path, fmt::format("lacks \"{}\"", fmt::join(keys, "\" or \"")));
-}
-
-std::pair<std::uint32_t, std::uint32_t> weight_block_size(const Json& config, const std::string& path) {
-  constexpr std::string_view kKey = "weight_block_size";
-  const Json& quantization = config_value(config, "quantization_config");
-  if (!quantization.is_object() || !quantization.contains(kKey))
-    throw Error(path, fmt::format("lacks \"quantization_config\": {{\"{}\"}}, which FP8 weights need", kKey));
-  const Json& block = quantization[std::string(kKey)];
-  if (!block.is_array() || block.size() != 2)
-    throw Error(path, fmt::format("\"{}\" is not a list of two numbers", kKey));
-  return {static_cast<std::uint32_t>(whole_number(block[0], kKey, kMostColumns, path)),
-          static_cast<std::uint32_t>(whole_number(block[1], kKey, kMostColumns, path))};
-}
-
-// --- what is there ---
-
 struct Found {
   std::uint64_t layer = 0, expert = 0;
   Projection projection = Projection::w1;
@@ -63,32 +27,13 @@ struct Found {
   auto place() const { return std::tie(layer, expert, projection); }
 };
 
-// All tensors of one projection of one expert, by role.
-using Slots = std::array<const Tensor*, kRoles>;
-const Tensor* at(const Slots& slots, Role role) {
-  return slots.at(static_cast<std::size_t>(role));
+std::vector<Role> roles_of(const FamilyTraits& family) {
+  if (family.has_scale_2) return {Role::weight, Role::scale, Role::scale_2};
+  return {Role::weight, Role::scale};
 }
 
-bool is_packed(const Tensor& weight) {
-  return weight.dtype == Dtype::i8 || weight.dtype == Dtype::u8;
-}
-bool is_e8m0(const Tensor& scale) {
-  return scale.dtype == Dtype::f8_e8m0 || scale.dtype == Dtype::u8;
-}
-
-std::vector<Role> roles_of(Family family) {
-  if (family == Family::nvfp4) return {Role::weight, Role::group_scale, Role::scale_2};
-  return {Role::weight, Role::block_scale};
-}
-
-// Decides by suffixes and dtypes; none where the weight or all scales are missing.
-std::optional<Family> family_of(const Slots& slots) {
-  const Tensor* weight = at(slots, Role::weight);
-  if (weight == nullptr) return std::nullopt;
-  if (weight->dtype == Dtype::f8_e4m3) return Family::fp8;
-  if (at(slots, Role::group_scale) != nullptr || at(slots, Role::scale_2) != nullptr) return Family::nvfp4;
-  if (at(slots, Role::block_scale) != nullptr) return Family::mxfp4;
-  return std::nullopt;
+std::uint64_t parts(std::uint64_t n, std::uint64_t size) {
+  return (n + size - 1) / size;
 }
 
 class Finder {
@@ -104,6 +49,7 @@ class Finder {
     sort_out();
     choose_family();
     refuse_missing();
+    refuse_absent_layers();
     fill();
     return std::move(model_);
   }
@@ -121,10 +67,26 @@ class Finder {
     left.bytes += tensor.size;
   }
 
-  void check_number(const TensorName& name, const Tensor& tensor) const {
+  // A tensor of a routed expert that is converted.
+  void take(const TensorName& name, std::uint64_t layer, const Tensor& tensor) {
     if (name.expert >= model_.geometry.experts)
       throw refuse(tensor, fmt::format("is of expert {}, but config.json has {} experts, counted from 0",
                                        name.expert, model_.geometry.experts));
+    if (name.role == Role::input_scale) leave("input scales of experts", tensor);
+    found_.push_back({layer, name.expert, name.projection, name.role, &tensor});
+  }
+
+  void check_prefix(const TensorName& name, const Tensor& tensor) {
+    if (first_expert_ == nullptr) {
+      first_expert_ = &tensor;
+      prefix_ = name.prefix;
+    }
+    if (name.prefix != prefix_)
+      throw refuse(
+          tensor,
+          fmt::format("is an expert below '{}layers.', but '{}' is below '{}layers.'; all experts must "
+                      "have one prefix",
+                      name.prefix, first_expert_->name, prefix_));
   }
 
   // Sets apart the tensors of routed experts from those that are left alone.
@@ -132,26 +94,23 @@ class Finder {
     const Tensor *fused = nullptr, *strange = nullptr;
     std::uint64_t fused_count = 0;
     std::set<std::uint64_t> blocks;  // of drafters
+    std::vector<TensorName> routers;
     for (const Tensor& tensor : checkpoint_.tensors()) {
       const TensorName name = parse_tensor_name(tensor.name, model_.geometry.layers, tensor.shape.size());
+      if (name.main_layer) present_.insert(name.layer);
       switch (name.kind) {
         case TensorName::Kind::expert:
-          check_number(name, tensor);
+          check_prefix(name, tensor);
           sparse_.insert(name.layer);
-          spelling_.learn(tensor.name, name.role);
-          if (name.role == Role::input_scale) leave("input scales of experts", tensor);
-          found_.push_back({name.layer, name.expert, name.projection, name.role, &tensor});
+          spelling_.learn(name);
+          take(name, name.layer, tensor);
           break;
         case TensorName::Kind::draft_expert:
           blocks.insert(name.layer);
-          if (name.layer >= model_.geometry.drafts) {
+          if (name.layer < model_.geometry.drafts)
+            take(name, model_.geometry.layers + name.layer, tensor);
+          else
             leave(name.left_as, tensor);
-            break;
-          }
-          check_number(name, tensor);
-          if (name.role == Role::input_scale) leave("input scales of experts", tensor);
-          found_.push_back(
-              {model_.geometry.layers + name.layer, name.expert, name.projection, name.role, &tensor});
           break;
         case TensorName::Kind::fused_experts:
           if (fused == nullptr) fused = &tensor;
@@ -163,10 +122,12 @@ class Finder {
           leave("experts of other names", tensor);
           break;
         case TensorName::Kind::other:
-          if (name.main_layer && name.left_as == "router") sparse_.insert(name.layer);
+          if (name.main_layer && name.left_as == "router") routers.push_back(name);
           leave(name.left_as, tensor);
       }
     }
+    for (const TensorName& router : routers)
+      if (router.prefix == prefix_ || found_.empty()) sparse_.insert(router.layer);
     if (fused != nullptr)
       throw refuse(
           *fused,
@@ -190,23 +151,24 @@ class Finder {
     if (const auto first = first_sparse_layer(checkpoint_.config()))
       for (std::uint64_t layer = *first; layer < model_.geometry.layers; ++layer) sparse_.insert(layer);
     std::sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) {
-      return std::tuple_cat(a.place(), std::tie(a.role)) < std::tuple_cat(b.place(), std::tie(b.role));
+      return std::tuple_cat(a.place(), std::tie(a.role, a.tensor)) <
+             std::tuple_cat(b.place(), std::tie(b.role, b.tensor));
     });
   }
 
-  // Calls work(first, slots) for each projection that has at least one tensor, in order.
+  // Calls work(first, tensors) for each projection that has at least one tensor, in order.
   template <typename Work>
   void for_each_projection(Work work) const {
     for (auto from = found_.begin(); from != found_.end();) {
-      Slots slots{};
+      ProjectionTensors tensors;
       auto to = from;
       for (; to != found_.end() && to->place() == from->place(); ++to) {
-        const Tensor*& slot = slots[static_cast<std::size_t>(to->role)];
+        const Tensor*& slot = tensors.of[static_cast<std::size_t>(to->role)];
         if (slot != nullptr)
           throw refuse(*to->tensor, fmt::format("means the same as tensor '{}'", slot->name));
         slot = to->tensor;
       }
-      work(*from, slots);
+      work(*from, tensors);
       from = to;
     }
   }
@@ -214,32 +176,39 @@ class Finder {
   // One family for all, and no tensor that the family does not know.
   void choose_family() {
     const Tensor* decided_by = nullptr;
-    for_each_projection([&](const Found&, const Slots& slots) {
-      const Tensor* weight = at(slots, Role::weight);
-      if (weight != nullptr && !is_packed(*weight) && weight->dtype != Dtype::f8_e4m3)
-        throw refuse(
-            *weight,
-            fmt::format("has dtype {}; expert weights are I8 or U8 (MXFP4, NVFP4) or F8_E4M3 (FP8 block)",
-                        dtype_text(*weight)));
-      const std::optional<Family> family = family_of(slots);
-      if (!family) return;
-      if (decided_by == nullptr) {
-        decided_by = weight;
-        model_.family = *family;
-      } else if (*family != model_.family) {
-        throw refuse(*weight, fmt::format("is {}, but '{}' is {}; all experts must be of one family",
-                                          name(*family), decided_by->name, name(model_.family)));
+    for_each_projection([&](const Found&, const ProjectionTensors& tensors) {
+      if (decided_by != nullptr) return;
+      if (const std::optional<Family> family = family_of(tensors)) {
+        decided_by = tensors[Role::weight];
+        family_ = &traits(*family);
       }
     });
-    const std::vector<Role> known = roles_of(model_.family);
+    for_each_projection([&](const Found&, const ProjectionTensors& tensors) {
+      const Tensor* weight = tensors[Role::weight];
+      if (weight == nullptr) return;
+      const std::optional<Family> family = family_of(tensors);
+      if (!family && (decided_by == nullptr || !is_one_of(weight->dtype, family_->weights)))
+        refuse_unserved(tensors);
+      if (family && *family != family_->family)
+        throw refuse(*weight, fmt::format("is {}, but '{}' is {}; all experts must be of one family",
+                                          name(*family), decided_by->name, family_->name));
+    });
+    model_.family = family_->family;
+    const std::vector<Role> known = roles_of(*family_);
     for (const Found& found : found_)
       if (found.role != Role::input_scale && std::find(known.begin(), known.end(), found.role) == known.end())
-        throw refuse(*found.tensor, fmt::format("has no meaning for {} experts", name(model_.family)));
+        throw refuse(*found.tensor, fmt::format("has no meaning for {} experts", family_->name));
+  }
+
+  void refuse_unserved(const ProjectionTensors& tensors) const {
+    const Unserved unserved = unserved_layout(tensors);
+    if (!unserved.what.empty())
+      throw refuse(*tensors[unserved.of_scale ? Role::scale : Role::weight], unserved.what);
   }
 
   // The arithmetic: sparse layers x experts x 3, for weights and every kind of scale.
   void refuse_missing() const {
-    const std::vector<Role> roles = roles_of(model_.family);
+    const std::vector<Role> roles = roles_of(*family_);
     const auto is_input_scale = [](const Found& found) { return found.role == Role::input_scale; };
     const auto is_weight = [](const Found& found) { return found.role == Role::weight; };
     const auto count = [&](auto test) {
@@ -279,65 +248,86 @@ class Finder {
                                                      fmt::join(named, "', '"), more));
   }
 
+  // config.json may speak of more layers than the shards hold.
+  void refuse_absent_layers() const {
+    std::vector<std::uint64_t> absent;
+    for (std::uint64_t layer = 0; layer < model_.geometry.layers; ++layer)
+      if (!present_.contains(layer)) absent.push_back(layer);
+    if (!absent.empty())
+      throw Error(config_path_,
+                  fmt::format("has \"num_hidden_layers\": {}, but the shards hold no tensor of {} of "
+                              "these layers, the first of them layer {}",
+                              model_.geometry.layers, absent.size(), absent.front()));
+  }
+
   // Every place is taken once: checks each tensor and puts it where it belongs.
   void fill() {
-    if (model_.family == Family::fp8)
-      std::tie(model_.block_rows, model_.block_cols) = weight_block_size(checkpoint_.config(), config_path_);
-    else
-      model_.block_cols = model_.family == Family::nvfp4 ? 16 : 32;
+    take_block_shape();
     for (const std::uint64_t layer : sparse_)
       model_.layers.push_back({layer, model_.layers.size(), std::vector<Expert>(model_.geometry.experts)});
-    model_.scale_is_e8m0 =
-        model_.family == Family::mxfp4 || (model_.family == Family::fp8 && is_e8m0(*first_scale()));
-
     auto layer = model_.layers.begin();
-    for_each_projection([&](const Found& found, const Slots& slots) {
+    for_each_projection([&](const Found& found, const ProjectionTensors& tensors) {
       while (layer->index != found.layer) ++layer;
-      ExpertTensors& tensors = layer->experts[found.expert][static_cast<std::size_t>(found.projection)];
-      const bool nvfp4 = model_.family == Family::nvfp4;
-      tensors = {at(slots, Role::weight), at(slots, nvfp4 ? Role::group_scale : Role::block_scale),
-                 at(slots, Role::scale_2)};
       check(tensors, found.projection);
+      layer->experts[found.expert][static_cast<std::size_t>(found.projection)] = {
+          tensors[Role::weight], tensors[Role::scale], tensors[Role::scale_2]};
     });
   }
 
-  const Tensor* first_scale() const {
-    return std::find_if(found_.begin(), found_.end(),
-                        [](const Found& f) { return f.role == Role::block_scale; })
-        ->tensor;
+  // How many weights share a scale, and of which type scales are.
+  void take_block_shape() {
+    const auto of_role = [&](Role role) {
+      return std::find_if(found_.begin(), found_.end(), [&](const Found& f) { return f.role == role; })
+          ->tensor;
+    };
+    const Tensor& scale = *of_role(Role::scale);
+    const auto type = is_one_of(scale.dtype, family_->scales) ? scale_type(scale.dtype) : std::nullopt;
+    model_.scale_type = type.value_or(scale_type(family_->scales.front()).value());
+    model_.block_rows = family_->block_rows;
+    model_.block_cols = family_->block_cols;
+    if (model_.block_rows != 0) return;
+    const std::optional<ScaleBlock> block = weight_block_size(checkpoint_.config(), config_path_);
+    if (!block) {
+      for_each_projection([&](const Found&, const ProjectionTensors& tensors) { refuse_unserved(tensors); });
+      throw Error(config_path_,
+                  fmt::format("lacks \"quantization_config\": {{\"weight_block_size\"}}, which {} "
+                              "weights need",
+                              family_->name));
+    }
+    model_.block_rows = block->rows;
+    model_.block_cols = block->cols;
   }
 
-  void check(const ExpertTensors& tensors, Projection projection) const {
+  void check(const ProjectionTensors& tensors, Projection projection) const {
     const Geometry& g = model_.geometry;
     const std::uint64_t rows = projection == Projection::w2 ? g.hidden : g.intermediate;
     const std::uint64_t cols = projection == Projection::w2 ? g.intermediate : g.hidden;
-    const auto parts = [](std::uint64_t n, std::uint64_t size) { return (n + size - 1) / size; };
-    const bool packed = model_.family != Family::fp8;
-    check_shape(*tensors.weight, {rows, packed ? parts(cols, 2) : cols});
+    const Tensor &weight = *tensors[Role::weight], &scale = *tensors[Role::scale];
+    check_shape(weight, weight_shape(*family_, weight.dtype, rows, cols));
 
-    const Tensor& scale = *tensors.scale;
-    const std::string_view wanted = model_.family == Family::nvfp4 ? "F8_E4M3"
-                                    : model_.scale_is_e8m0         ? "F8_E8M0"
-                                                                   : "F32";
-    const bool fits = model_.family == Family::nvfp4 ? scale.dtype == Dtype::f8_e4m3
-                      : model_.scale_is_e8m0         ? is_e8m0(scale)
-                                                     : scale.dtype == Dtype::f32;
-    if (!fits) throw refuse(scale, fmt::format("has dtype {}; {} was expected", dtype_text(scale), wanted));
-    check_shape(scale, {parts(rows, model_.block_rows), parts(cols, model_.block_cols)});
+    if (!is_one_of(scale.dtype, family_->scales) || scale_type(scale.dtype) != model_.scale_type) {
+      std::vector<Dtype> wanted;
+      for (const Dtype dtype : family_->scales)
+        if (scale_type(dtype) == model_.scale_type) wanted.push_back(dtype);
+      throw refuse(scale, fmt::format("has dtype {}; {} was expected", dtype_text(scale), names_of(wanted)));
+    }
+    const std::vector<std::uint64_t> blocks = {parts(rows, model_.block_rows),
+                                               parts(cols, model_.block_cols)};
+    if (scale.shape != blocks) refuse_unserved(tensors);
+    check_shape(scale, blocks);
 
-    if (tensors.scale_2 == nullptr) return;
-    const Tensor& scale_2 = *tensors.scale_2;
-    const bool scalar = scale_2.shape.empty() || scale_2.shape == std::vector<std::uint64_t>{1};
-    if (scale_2.dtype != Dtype::f32 || !scalar)
-      throw refuse(scale_2, fmt::format("is {} of shape {}; one F32 (shape [] or [1]) was expected",
-                                        dtype_text(scale_2), shape_text(scale_2.shape)));
+    if (tensors[Role::scale_2] == nullptr) return;
+    const Tensor& scale_2 = *tensors[Role::scale_2];
+    if (scale_2.dtype != Dtype::f32 || scale_2.size != 4)
+      throw refuse(scale_2, fmt::format("is {} of shape {}; one F32 was expected", dtype_text(scale_2),
+                                        shape_text(scale_2.shape)));
   }
 
   void check_shape(const Tensor& tensor, const std::vector<std::uint64_t>& expected) const {
     if (tensor.shape != expected)
       throw refuse(tensor, fmt::format("has shape {}; {} was expected for {} experts with hidden_size {} and "
                                        "moe_intermediate_size {} (config.json), in blocks of {} x {}",
-                                       shape_text(tensor.shape), shape_text(expected), name(model_.family),
+                                       shape_text(tensor.shape), shape_text(expected), family_->name,
                                        model_.geometry.hidden, model_.geometry.intermediate,
                                        model_.block_rows, model_.block_cols));
   }
@@ -346,39 +336,21 @@ class Finder {
   const std::string config_path_;
   Model model_;
   ExpertSpelling spelling_;
-  std::vector<Found> found_;        // tensors of routed experts of main layers
-  std::set<std::uint64_t> sparse_;  // indices of sparse layers
+  const FamilyTraits* family_ = &families().front();
+  std::vector<Found> found_;                  // tensors of routed experts that are converted
+  std::set<std::uint64_t> sparse_, present_;  // indices of sparse layers, and of layers with any tensor
+  const Tensor* first_expert_ = nullptr;
+  std::string_view prefix_;  // of all experts
   bool strange_in_main_ = false;
 };
 
 }  // namespace
-
-std::string_view name(Family family) {
-  return family == Family::mxfp4 ? "MXFP4" : family == Family::fp8 ? "FP8 block" : "NVFP4";
-}
 
 const SparseLayer* Model::find_layer(std::uint64_t index) const {
   const auto layer =
       std::lower_bound(layers.begin(), layers.end(), index,
                        [](const SparseLayer& each, std::uint64_t wanted) { return each.index < wanted; });
   return layer != layers.end() && layer->index == index ? &*layer : nullptr;
-}
-
-format::Geometry config_geometry(const Json& config, const std::string& path) {
-  Geometry geometry;
-  geometry.layers = config_number(config, {"num_hidden_layers"}, kMostLayers, path);
-  geometry.experts =
-      config_number(config, {"n_routed_experts", "num_experts", "num_local_experts"}, kMostExperts, path);
-  geometry.hidden = config_number(config, {"hidden_size"}, kMostColumns, path);
-  geometry.intermediate = config_number(config, {"moe_intermediate_size"}, kMostColumns, path);
-  return geometry;
-}
-
-std::optional<std::uint64_t> first_sparse_layer(const Json& config) {
-  const Json& first = config_value(config, "first_k_dense_replace");
-  const Json& step = config_value(config, "moe_layer_freq");
-  if (!first.is_number_unsigned() || !(step.is_null() || step == 1)) return std::nullopt;
-  return first.get<std::uint64_t>();
 }
 
 Model find_experts(const Checkpoint& checkpoint, std::uint64_t drafts) {

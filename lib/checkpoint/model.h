@@ -11,12 +11,10 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/family.h"
 #include "format/geometry.h"
 
 namespace planesmith {
-
-enum class Family { mxfp4, fp8, nvfp4 };
-std::string_view name(Family family);  // "MXFP4", "FP8 block", "NVFP4"
 
 enum class Projection { w1, w3, w2 };  // gate, up, down
 inline constexpr int kProjections = 3;
@@ -25,7 +23,7 @@ inline constexpr int kProjections = 3;
 struct ExpertTensors {
   const Tensor* weight = nullptr;
   const Tensor* scale = nullptr;
-  const Tensor* scale_2 = nullptr;  // NVFP4: per-tensor f32
+  const Tensor* scale_2 = nullptr;  // one F32 for the whole tensor
 };
 using Expert = std::array<ExpertTensors, kProjections>;  // indexed by Projection
 
@@ -38,9 +36,9 @@ struct SparseLayer {
 struct Model {
   Family family = Family::mxfp4;
   format::Geometry geometry;
-  std::uint32_t block_rows = 1, block_cols = 32;  // of the block scale; FP8 from weight_block_size
-  bool scale_is_e8m0 = true;                      // FP8: else f32
-  std::vector<SparseLayer> layers;                // sorted by index
+  std::uint32_t block_rows = 1, block_cols = 1;  // weights that share a scale
+  ScaleType scale_type = ScaleType::e8m0;
+  std::vector<SparseLayer> layers;  // sorted by index
   // DSpark blocks mtp.0, mtp.1, ... that have routed experts; geometry.drafts of them are among the layers.
   std::uint64_t draft_blocks = 0;
   // Tensors left alone, counted by kind: "MTP", "shared experts", "router", "attention", "norms",
@@ -59,11 +57,19 @@ format::Geometry config_geometry(const Json& config, const std::string& path);
 // Where config.json says that all layers from some first one on are sparse (first_k_dense_replace): that one.
 std::optional<std::uint64_t> first_sparse_layer(const Json& config);
 
+// quantization_config.weight_block_size; none: it is not there. Errors: it is not two whole numbers.
+struct ScaleBlock {
+  std::uint32_t rows, cols;
+};
+std::optional<ScaleBlock> weight_block_size(const Json& config, const std::string& path);
+
 // drafts: how many DSpark blocks (mtp.0 .. mtp.{drafts-1}) count as layers L, L + 1, ... (ENGINE.md section
 // 2). A layer is sparse where it has a routed expert, a router, or where first_k_dense_replace says so; each
-// must hold all experts. Errors: no routed experts; fused 3-D experts (not supported yet, named); an expert,
-// projection or scale missing (the first few named, all counted) or extra; two families; dtypes or shapes
-// that do not agree with the family, the config or each other; fewer such blocks than drafts (usage).
+// must hold all experts. Errors: no routed experts; fused 3-D experts (not supported yet, named); experts
+// below two prefixes; an expert, projection or scale missing (the first few named, all counted) or extra; a
+// layer of which no tensor at all is there; a layout that no family has, named for what it is; two families;
+// dtypes or shapes that do not agree with the family, the config or each other; fewer such blocks than drafts
+// (usage).
 Model find_experts(const Checkpoint& checkpoint, std::uint64_t drafts = 0);
 
 // The value of a tensor of one F32, such as weight_scale_2, from its shard. NaN and infinities are Errors.

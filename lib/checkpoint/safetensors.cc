@@ -98,6 +98,7 @@ class HeaderVisitor final : public JsonVisitor {
 
   void other(std::string_view kind) override {
     if (depth() == 0) throw error(fmt::format("the header is {}; a JSON object was expected", kind));
+    if (depth() == 1 && in_metadata_ && kind == "null") return;  // as the reference reader has it
     if (depth() == 1) throw refused(kind, in_metadata_ ? "an object of strings" : "an object");
     if (in_metadata_) throw refused(kind, "a string");
     if (member_ != Member::unknown) throw refused(kind, expected());

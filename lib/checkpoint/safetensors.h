@@ -66,7 +66,7 @@ inline constexpr std::size_t kMaxRank = 64;
 // - a file below 8 bytes, a header above kMaxHeaderBytes or beyond the end of the file, a git-LFS pointer;
 // - text that is not one JSON object in UTF-8 (white space around it is fine), nested absurdly deep, or has a
 // key twice;
-// - "__metadata__" that is not an object of strings;
+// - "__metadata__" that is neither an object of strings nor null;
 // - a tensor without dtype, shape or data_offsets, or with a value of the wrong kind; unknown members are
 // passed over;
 // - more than kMaxRank dimensions, an element or bit count that overflows (also where a later dimension is

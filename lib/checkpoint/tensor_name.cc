@@ -30,22 +30,10 @@ bool parse_number(std::string_view text, std::uint64_t& out) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-struct Stem {
-  std::string_view block;
-  std::array<std::string_view, kProjections> projections;  // in the order of Projection
-};
-constexpr Stem kShort{"ffn", {"w1", "w3", "w2"}}, kLong{"mlp", {"gate_proj", "up_proj", "down_proj"}};
-
-struct Suffix {
-  std::string_view text;
-  Role role;
-};
-constexpr Suffix kSuffixes[] = {{"weight", Role::weight},
-                                {"scale", Role::block_scale},
-                                {"weight_scale_inv", Role::block_scale},
-                                {"weight_scale", Role::group_scale},
-                                {"weight_scale_2", Role::scale_2},
-                                {"input_scale", Role::input_scale}};
+// What experts stand below, and what their projections are called, in the order of Projection.
+constexpr std::string_view kBlocks[] = {"ffn", "mlp", "block_sparse_moe"};
+constexpr std::array<std::string_view, kProjections> kProjectionNames[] = {
+    {"w1", "w3", "w2"}, {"gate_proj", "up_proj", "down_proj"}};
 
 bool has(const Parts& parts, std::initializer_list<std::string_view> any) {
   return std::find_first_of(parts.begin(), parts.end(), any.begin(), any.end()) != parts.end();
@@ -54,19 +42,35 @@ template <typename Test>
 bool has_one(const Parts& parts, Test test) {
   return std::any_of(parts.begin(), parts.end(), test);
 }
+bool is_block(std::string_view part) {
+  return std::find(std::begin(kBlocks), std::end(kBlocks), part) != std::end(kBlocks);
+}
 
 bool is_router(const Parts& parts) {
   for (std::size_t i = 1; i < parts.size(); ++i)
-    if (parts[i] == "router" || (parts[i] == "gate" && (parts[i - 1] == "ffn" || parts[i - 1] == "mlp")))
-      return true;
+    if (parts[i] == "router" || (parts[i] == "gate" && is_block(parts[i - 1]))) return true;
   return false;
+}
+
+// Components that are no part of the language model, by how their names begin.
+struct Component {
+  std::string_view begins, left_as;
+};
+constexpr Component kComponents[] = {
+    {"mtp", "MTP"},        {"vision", "vision"},       {"visual", "vision"},
+    {"image_", "vision"},  {"mm_projector", "vision"}, {"multi_modal_projector", "vision"},
+    {"audio", "audio"},    {"speech", "audio"},        {"draft", "drafters"},
+    {"eagle", "drafters"}, {"medusa", "drafters"}};
+std::string_view component_of(const Parts& parts) {
+  for (const std::string_view part : parts)
+    for (const Component& component : kComponents)
+      if (component.begins == "mtp" ? part == "mtp" : part.starts_with(component.begins))
+        return component.left_as;
+  return "";
 }
 
 // The first row that fits: a norm inside the attention is attention.
 std::string_view kind_of(const Parts& parts) {
-  if (has(parts,
-          {"visual", "vision", "vision_model", "vision_tower", "mm_projector", "multi_modal_projector"}))
-    return "vision";
   if (has(parts, {"shared_experts", "shared_expert", "shared_expert_gate"})) return "shared experts";
   if (has(parts, {"attn", "self_attn", "attention", "linear_attn"})) return "attention";
   if (is_router(parts)) return "router";
@@ -75,29 +79,38 @@ std::string_view kind_of(const Parts& parts) {
   if (has_one(parts, [](std::string_view part) { return part.ends_with("norm"); })) return "norms";
   if (has_one(parts, [](std::string_view part) { return part.starts_with("embed"); })) return "embeddings";
   if (has(parts, {"lm_head", "head"})) return "head";
-  if (has(parts, {"mlp", "ffn"})) return "dense MLP";
+  if (has_one(parts, is_block)) return "dense MLP";
   return "other";
 }
 
-// Where the layer's number stands, given the prefixes that main layers may have; 0 where the name is none of
-// a layer.
+// Where the layer's number stands; 0 where the name is none of a layer.
 std::size_t layer_at(const Parts& parts) {
-  const std::size_t at = parts[0] == "model"                                                       ? 1
-                         : parts[0] == "language_model" && parts.size() > 1 && parts[1] == "model" ? 2
-                                                                                                   : 0;
-  return parts.size() > at + 1 && parts[at] == "layers" ? at + 1 : 0;
+  std::uint64_t ignored = 0;
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i)
+    if (parts[i] == "layers" && parse_number(parts[i + 1], ignored)) return i + 1;
+  return 0;
 }
 
-// parts from `at` on: "experts", the expert's number, the projection, the suffix.
-bool parse_expert(const Parts& parts, std::size_t at, const Stem& stem, TensorName& out) {
-  if (parts.size() != at + 4 || !parse_number(parts[at + 1], out.expert)) return false;
-  const auto projection = std::find(stem.projections.begin(), stem.projections.end(), parts[at + 2]);
-  const auto suffix = std::find_if(std::begin(kSuffixes), std::end(kSuffixes),
-                                   [&](const Suffix& known) { return known.text == parts[at + 3]; });
-  if (projection == stem.projections.end() || suffix == std::end(kSuffixes)) return false;
-  out.projection = static_cast<Projection>(projection - stem.projections.begin());
-  out.role = suffix->role;
-  return true;
+// parts from `at` on: the block, "experts", the expert's number, the projection, the suffix.
+bool parse_expert(const Parts& parts, std::size_t at, TensorName& out) {
+  if (parts.size() != at + 5 || parts[at + 1] != "experts" || !parse_number(parts[at + 2], out.expert))
+    return false;
+  const auto place = [](const auto& table, auto test) {
+    return static_cast<std::size_t>(std::find_if(std::begin(table), std::end(table), test) -
+                                    std::begin(table));
+  };
+  out.style.block = place(kBlocks, [&](std::string_view block) { return block == parts[at]; });
+  out.style.suffix = place(suffixes(), [&](const Suffix& known) { return known.text == parts[at + 4]; });
+  if (out.style.block == std::size(kBlocks) || out.style.suffix == suffixes().size()) return false;
+  out.role = suffixes()[out.style.suffix].role;
+  for (out.style.projections = 0; out.style.projections < std::size(kProjectionNames);
+       ++out.style.projections) {
+    const auto& names = kProjectionNames[out.style.projections];
+    const std::size_t p = place(names, [&](std::string_view known) { return known == parts[at + 3]; });
+    out.projection = static_cast<Projection>(p);
+    if (p != names.size()) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -105,21 +118,22 @@ bool parse_expert(const Parts& parts, std::size_t at, const Stem& stem, TensorNa
 TensorName parse_tensor_name(std::string_view name, std::uint64_t layers, std::size_t rank) {
   const Parts parts = split(name);
   TensorName out;
-  if (has(parts, {"mtp"})) {
-    out.left_as = "MTP";
-    if (parts[0] == "mtp" && parts.size() > 3 && parts[3] == "experts" && parse_number(parts[1], out.layer))
-      for (const Stem& stem : {kShort, kLong})
-        if (parts[2] == stem.block && parse_expert(parts, 3, stem, out))
-          out.kind = TensorName::Kind::draft_expert;
+  out.left_as = component_of(parts);
+  if (!out.left_as.empty()) {
+    if (parts[0] == "mtp" && parts.size() > 2 && parse_number(parts[1], out.layer) &&
+        parse_expert(parts, 2, out))
+      out.kind = TensorName::Kind::draft_expert;
     return out;
   }
   const std::size_t number = layer_at(parts);
-  if (number != 0 && parse_number(parts[number], out.layer)) {
+  if (number != 0) {
+    parse_number(parts[number], out.layer);
     if (out.layer >= layers) {
       out.left_as = "MTP";
       return out;
     }
     out.main_layer = true;
+    out.prefix = name.substr(0, static_cast<std::size_t>(parts[number - 1].data() - name.data()));
   }
 
   const auto experts = std::find(parts.begin(), parts.end(), "experts");
@@ -127,40 +141,40 @@ TensorName parse_tensor_name(std::string_view name, std::uint64_t layers, std::s
     out.left_as = kind_of(parts);
     return out;
   }
-  const auto at = static_cast<std::size_t>(experts - parts.begin());
-  if (out.main_layer && at == number + 2)
-    for (const Stem& stem : {kShort, kLong})
-      if (parts[number + 1] == stem.block && parse_expert(parts, at, stem, out)) {
-        out.kind = TensorName::Kind::expert;
-        return out;
-      }
+  if (out.main_layer && parse_expert(parts, number + 1, out)) {
+    out.kind = TensorName::Kind::expert;
+    return out;
+  }
   std::uint64_t ignored = 0;
-  const bool numbered = at + 1 < parts.size() && parse_number(parts[at + 1], ignored);
+  const bool numbered = experts + 1 != parts.end() && parse_number(experts[1], ignored);
   out.kind = rank >= 3 && !numbered ? TensorName::Kind::fused_experts : TensorName::Kind::strange_expert;
   return out;
 }
 
-void ExpertSpelling::learn(std::string_view name, Role role) {
-  if (prefix_.empty()) {
-    constexpr std::string_view kLayers = "layers.";
-    prefix_ = name.substr(0, name.find(kLayers) + kLayers.size());
-    short_ = name.find(".ffn.") != name.npos;
+void ExpertSpelling::learn(const TensorName& name) {
+  if (!learnt_) {
+    prefix_ = name.prefix;
+    const std::size_t suffix = style_.suffix;
+    style_ = name.style;
+    style_.suffix = suffix;
+    learnt_ = true;
   }
-  if (role == Role::block_scale && block_scale_.empty())
-    block_scale_ = name.ends_with("_inv") ? kSuffixes[2].text : kSuffixes[1].text;
+  if (name.role == Role::scale && !learnt_scale_) {
+    style_.suffix = name.style.suffix;
+    learnt_scale_ = true;
+  }
 }
 
 std::string ExpertSpelling::name(std::uint64_t layer, std::uint64_t expert, Projection projection,
                                  Role role) const {
-  const Stem& stem = short_ ? kShort : kLong;
   std::string_view suffix;
-  for (const Suffix& known : kSuffixes)
+  for (const Suffix& known : suffixes())
     if (known.role == role && suffix.empty()) suffix = known.text;
-  if (role == Role::block_scale)
-    suffix = !block_scale_.empty() ? block_scale_ : kSuffixes[short_ ? 1 : 2].text;
-  const bool draft = layer >= layers_;
-  return fmt::format("{}{}.{}.experts.{}.{}.{}", draft ? "mtp." : prefix_, draft ? layer - layers_ : layer,
-                     stem.block, expert, stem.projections[static_cast<std::size_t>(projection)], suffix);
+  if (role == Role::scale && learnt_scale_) suffix = suffixes()[style_.suffix].text;
+  const std::string layer_name =
+      layer >= layers_ ? fmt::format("mtp.{}", layer - layers_) : fmt::format("{}layers.{}", prefix_, layer);
+  return fmt::format("{}.{}.experts.{}.{}.{}", layer_name, kBlocks[style_.block], expert,
+                     kProjectionNames[style_.projections][static_cast<std::size_t>(projection)], suffix);
 }
 
 }  // namespace planesmith

@@ -5,13 +5,16 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/family.h"
 #include "checkpoint/model.h"
 
 namespace planesmith {
 
-// A tensor of one projection of one routed expert.
-enum class Role { weight, block_scale, group_scale, scale_2, input_scale };
-inline constexpr int kRoles = 5;
+// The parts of an expert tensor's name that checkpoints spell in several ways. `stem`, `projections` and
+// `suffix` are positions in the tables of tensor_name.cc and family.cc.
+struct ExpertStyle {
+  std::size_t block = 0, projections = 0, suffix = 0;
+};
 
 struct TensorName {
   enum class Kind {
@@ -22,30 +25,31 @@ struct TensorName {
     other,           // left alone; left_as says why
   };
   Kind kind = Kind::other;
-  bool main_layer = false;  // the name is that of a transformer layer < L; layer holds
+  bool main_layer = false;  // the name is that of a transformer layer < L; layer and prefix hold
   std::uint64_t layer = 0, expert = 0;
   Projection projection = Projection::w1;
   Role role = Role::weight;
+  ExpertStyle style;
+  std::string_view prefix;   // of the name: what stands before "layers."
   std::string_view left_as;  // "MTP", "shared experts", "router", ...
 };
 
-// L = layers: those from L on are drafters. rank: dimensions of the tensor.
+// L = layers: those from L on are drafters. rank: dimensions of the tensor. The result points into `name`.
 TensorName parse_tensor_name(std::string_view name, std::uint64_t layers, std::size_t rank);
 
-// How one checkpoint spells the names of its experts, learnt from any of them.
+// How one checkpoint spells the names of its experts, learnt from them.
 class ExpertSpelling {
  public:
   // L: layers from there on are spelt as drafter blocks.
   explicit ExpertSpelling(std::uint64_t layers = 0) : layers_(layers) {}
-  // weight_or_scale: the name of a tensor of kind `expert`.
-  void learn(std::string_view name, Role role);
+  void learn(const TensorName& name);  // of kind `expert`
   std::string name(std::uint64_t layer, std::uint64_t expert, Projection projection, Role role) const;
 
  private:
   std::uint64_t layers_;
-  std::string prefix_;  // up to and including "layers."
-  bool short_ = true;   // ffn, w1, w3, w2; else mlp, gate_proj, up_proj, down_proj
-  std::string_view block_scale_;
+  std::string prefix_;
+  bool learnt_ = false, learnt_scale_ = false;
+  ExpertStyle style_;  // suffix: of scales
 };
 
 }  // namespace planesmith

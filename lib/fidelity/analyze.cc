@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/parallel.h"
 #include "manifest/profile.h"
@@ -42,16 +43,9 @@ class Requantizer {
   bool convert(const Slice& slice, ZeroSigns signs, Counts& counts, ZeroCount* zeros) {
     PlaneTarget target;
     target.nibbles = nibbles_.data();
-    target.zeros = zeros;
     counts = {};
-    return std::visit([&](const auto& s) { return convert(s, signs, target, counts); }, slice);
-  }
-  bool convert(const Mxfp4Slice&, ZeroSigns, const PlaneTarget&, Counts&) { return true; }  // as they stand
-  bool convert(const Fp8Slice& slice, ZeroSigns signs, const PlaneTarget& target, Counts& counts) {
-    return kernels_.fp8(slice, signs, target) && count(slice.rows * slice.cols / 2, counts);
-  }
-  bool convert(const Nvfp4Slice& slice, ZeroSigns signs, const PlaneTarget& target, Counts& counts) {
-    return kernels_.nvfp4(slice, signs, target) && count(slice.rows * slice.cols / 2, counts);
+    if (!convert_slice(kernels_, slice, signs, target, zeros)) return false;
+    return std::visit([&](const auto& s) { return count(s.rows * s.cols / 2, counts); }, slice);
   }
   // A histogram does not mind that the plane is in another order than the tensor.
   bool count(std::uint64_t bytes, Counts& counts) {
@@ -84,16 +78,11 @@ Fidelity analyze(const Context& context, const AnalyzeOptions& options, const Ke
   say_profile(context, model.geometry);
   const std::vector<const SparseLayer*> chosen = choose_layers(model, options);
   const ExpertSource source(context, checkpoint, model, format::rank_shape(model.geometry, 1), 0, 1);
-  const bool as_they_stand = model.family == Family::mxfp4;
+  const bool as_they_stand = !traits(model.family).requantized;
 
   const std::uint64_t plane = as_they_stand ? 0 : model.geometry.hidden * model.geometry.intermediate / 2;
   const std::uint64_t each = source.buffer_bytes() + plane;
-  if (context.memory < each)
-    throw Error(ErrorCode::usage, "",
-                fmt::format("--memory {} is too small; the smallest that works here is {}",
-                            exact_size(context.memory), exact_size(each)));
-  const int workers = static_cast<int>(std::min<std::uint64_t>(
-      static_cast<std::uint64_t>(std::max(context.threads, 1)), context.memory / each));
+  const int workers = workers_within(context.memory, 0, each, context.threads);
   std::vector<std::vector<std::uint8_t>> buffers(static_cast<std::size_t>(workers));
 
   Fidelity fidelity{model.family, {}};

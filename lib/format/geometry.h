@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "format/limits.h"
+
 namespace planesmith::format {
 
 inline constexpr std::string_view kQuantizerAbi = "tsym4-e8m0-fragmajor-a32-v2";
@@ -23,8 +25,6 @@ struct Geometry {
   std::uint64_t drafts = 0;        // DSpark blocks taken
   bool operator==(const Geometry&) const = default;
 };
-
-inline constexpr std::uint64_t kMostDrafts = 64;  // far more than any model has
 
 // One expert's two matrices on one rank: w13 [2i, H] and w2 [H, i], i = I / world.
 struct RankShape {

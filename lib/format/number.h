@@ -44,10 +44,15 @@ PLANESMITH_HD constexpr unsigned quintal_digit(unsigned nibble) {
 // --- requantization to e2m1 (FORMAT.md section 4) ---
 
 // Magnitude index of |u|: how many thresholds are strictly below it. The thresholds are exact in binary.
+// Every set of kernels has them in its own form, which a static_assert ties to these.
+inline constexpr int kThresholds = 7;
+PLANESMITH_HD constexpr double magnitude_threshold(int i) {
+  constexpr double table[kThresholds] = {.25, .75, 1.25, 1.75, 2.5, 3.5, 5};
+  return table[i];
+}
 PLANESMITH_HD constexpr unsigned magnitude_index(double magnitude) {
-  constexpr double threshold[7] = {.25, .75, 1.25, 1.75, 2.5, 3.5, 5};
   unsigned m = 0;
-  for (int i = 0; i < 7; ++i) m += threshold[i] < magnitude ? 1u : 0u;
+  for (int i = 0; i < kThresholds; ++i) m += magnitude_threshold(i) < magnitude ? 1u : 0u;
   return m;
 }
 
@@ -92,6 +97,31 @@ PLANESMITH_HD constexpr double e4m3_value(std::uint8_t b) {
   const double magnitude =
       exponent == 0 ? mantissa * power_of_two(-9) : (8 + mantissa) * power_of_two(exponent - 10);
   return b & 0x80 ? -magnitude : magnitude;
+}
+
+// --- scales: one for a block of weights ---
+
+enum class ScaleType : std::uint8_t { e8m0, e4m3, bf16, f32 };
+PLANESMITH_HD constexpr std::uint64_t scale_size(ScaleType type) {  // bytes
+  return type == ScaleType::f32 ? 4 : type == ScaleType::bf16 ? 2 : 1;
+}
+// The bits of one, little-endian at any address; those of BF16 widened to F32, which is exact.
+PLANESMITH_HD constexpr std::uint32_t scale_bits(ScaleType type, const std::uint8_t* at) {
+  std::uint32_t bits = at[0];
+  for (unsigned i = 1; i < scale_size(type); ++i) bits |= std::uint32_t{at[i]} << 8 * i;
+  return type == ScaleType::bf16 ? bits << 16 : bits;
+}
+PLANESMITH_HD constexpr bool scale_is_finite(ScaleType type, std::uint32_t bits) {
+  if (type == ScaleType::e8m0) return !e8m0_is_nan(static_cast<std::uint8_t>(bits));
+  if (type == ScaleType::e4m3) return !e4m3_is_nan(static_cast<std::uint8_t>(bits));
+  return (bits >> 23 & 255) != 255;
+}
+PLANESMITH_HD inline double scale_value(ScaleType type, std::uint32_t bits) {
+  if (type == ScaleType::e8m0) return e8m0_value(static_cast<std::uint8_t>(bits));
+  if (type == ScaleType::e4m3) return e4m3_value(static_cast<std::uint8_t>(bits));
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 }  // namespace planesmith::format

@@ -46,7 +46,7 @@ KnownModel model_of_checkpoint(const Model& model, const std::string& directory)
 KnownModel model_of_config(Os& os, const std::string& path) {
   const bool directory = S_ISDIR(status(os, path).st_mode);
   const std::string file = directory ? join(path, kConfigName) : path;
-  const Json config = read_json(os, file);
+  const Json config = read_python_json(os, file);
   KnownModel model{config_geometry(config, file), {}, "config " + file};
   if (const Json& step = config_value(config, "moe_layer_freq"); !step.is_null() && step != 1)
     throw Error(

@@ -43,6 +43,7 @@ Ordered head(const Manifest& manifest) {
                                           {"intermediate", geometry.intermediate}};
     if (manifest.kind == ManifestKind::pack && geometry.drafts != 0) written["drafts"] = geometry.drafts;
     out["layers"] = facts.layers;
+    if (facts.id_by_download) out["id_by_download"] = true;
   }
   if (manifest.kind == ManifestKind::tree) out["covers"] = manifest.covers;
   if (manifest.kind == ManifestKind::chunks) out["chunks"] = manifest.chunks;

@@ -41,6 +41,9 @@ struct CacheFacts {
   std::vector<std::uint64_t> layers{};   // planescache: layer indices; pack: layer keys; sorted
   std::optional<format::Fp4Tier> fp4{};  // planescache
   std::optional<format::Tier> tier{};    // pack
+  // The identity is a content id of which some digests are what the hub's client said: those bytes were not
+  // read for it.
+  bool id_by_download = false;
 };
 
 // A planes cache's key does not know of drafters, so its manifest tells them by its layers from L on alone;

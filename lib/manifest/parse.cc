@@ -11,8 +11,7 @@
 namespace planesmith {
 namespace {
 
-// Far beyond any model; small enough that sizes made of them fit 64 bits with room to spare.
-constexpr std::uint64_t kMaxCount = 1 << 16, kMaxWidth = 1 << 20, kMaxSize = std::uint64_t{1} << 62;
+constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 62;  // of a file
 
 // A value of an enumeration by its name, which is what parse_*() take; their usage Errors speak of flags.
 template <typename Enum, std::size_t N>
@@ -30,14 +29,16 @@ CacheFacts read_facts(Fields& fields, const std::string& path, ManifestKind kind
     fields.refuse(
         fmt::format("is for quantizer ABI '{}', this program knows '{}'", abi, format::kQuantizerAbi));
   facts.zero_mode = one_of(fields, "zero_mode", format::kZeroModes);
-  facts.world = fields.number("world", 1, kMaxCount);
+  facts.world = fields.number("world", 1, format::kMostWorld);
   facts.rank = fields.number("rank", 0, facts.world - 1);
   if (kind == ManifestKind::planescache) facts.fp4 = one_of(fields, "fp4", format::kFp4Tiers);
   if (kind == ManifestKind::pack) facts.tier = one_of(fields, "tier", format::kTiers);
 
   Fields geometry(fields.need("geometry"), path, "\"geometry\"");
-  facts.geometry = {geometry.number("layers", 1, kMaxCount), geometry.number("experts", 1, kMaxCount),
-                    geometry.number("hidden", 1, kMaxWidth), geometry.number("intermediate", 1, kMaxWidth)};
+  facts.geometry = {geometry.number("layers", 1, format::kMostLayers),
+                    geometry.number("experts", 1, format::kMostExperts),
+                    geometry.number("hidden", 1, format::kMostWidth),
+                    geometry.number("intermediate", 1, format::kMostWidth)};
   if (kind == ManifestKind::pack && geometry.find("drafts") != nullptr)
     facts.geometry.drafts = geometry.number("drafts", 1, format::kMostDrafts);
   geometry.done();
@@ -47,6 +48,10 @@ CacheFacts read_facts(Fields& fields, const std::string& path, ManifestKind kind
     fields.refuse("has an impossible geometry: " + error.reason());
   }
 
+  if (const Json* unread = fields.find("id_by_download")) {
+    if (*unread != true) fields.refuse("\"id_by_download\" is not true");
+    facts.id_by_download = true;
+  }
   // A pack has room for one layer more than the model and its drafters.
   const std::uint64_t end =
       facts.geometry.layers + (kind == ManifestKind::pack ? facts.geometry.drafts + 1 : format::kMostDrafts);

@@ -16,7 +16,6 @@ namespace planesmith {
 namespace {
 
 // Above every model, and low enough that products of a few of them cannot overflow.
-constexpr std::uint64_t kMostCount = 1 << 16, kMostWidth = 1 << 24;
 constexpr std::uint64_t kMostBytes = 1 << 20;
 
 // The value of a key of an object; null where it is absent.
@@ -57,8 +56,9 @@ Profile parse_profile(std::string_view json, const std::string& path) {
     const auto of_geometry = [&](const char* key, std::uint64_t most) {
       return number(value_of(geometry, key), key, 1, most, path);
     };
-    profile.geometry = {of_geometry("layers", kMostCount), of_geometry("experts", kMostCount),
-                        of_geometry("hidden", kMostWidth), of_geometry("intermediate", kMostWidth)};
+    profile.geometry = {
+        of_geometry("layers", format::kMostLayers), of_geometry("experts", format::kMostExperts),
+        of_geometry("hidden", format::kMostWidth), of_geometry("intermediate", format::kMostWidth)};
     if (geometry.contains("first_dense"))
       profile.first_dense = number(geometry["first_dense"], "first_dense", 0, profile.geometry->layers, path);
   } else if (!geometry.is_null()) {

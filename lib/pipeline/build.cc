@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/paths.h"
@@ -49,9 +50,11 @@ class LayerJob {
     return outputs_;
   }
 
-  // Called once for each expert; true where this was the last and the layer is committed now.
-  bool finish_expert() {
+  // Called once for each expert; true where this was the last and the layer is committed now. Error: a shard
+  // has changed since its header was read, and with it what the identity was made of.
+  bool finish_expert(const Context& context, const Checkpoint& checkpoint) {
     if (left_.fetch_sub(1) != 1) return false;
+    if (!outputs_.empty()) checkpoint.refuse_changed(context.os);
     for (OpenOutput& each : outputs_) each.output->commit();
     const bool written = !outputs_.empty();
     outputs_.clear();  // gives the locks back
@@ -124,13 +127,7 @@ Workforce plan_workforce(const Context& context, const Checkpoint& checkpoint, c
   const std::uint64_t fixed = checkpoint.tensors().size() * kBytesPerTensor;
   Workforce out;
   out.bytes_per_worker = worker_bytes(backend, source, plan);
-  if (context.memory < fixed + out.bytes_per_worker)
-    throw Error(ErrorCode::usage, "",
-                fmt::format("--memory {} is too small here; the smallest that works is {}", context.memory,
-                            fixed + out.bytes_per_worker));
-  const std::uint64_t fits = (context.memory - fixed) / out.bytes_per_worker;
-  out.workers = static_cast<int>(
-      std::min<std::uint64_t>(static_cast<std::uint64_t>(backend.workers(context.threads)), fits));
+  out.workers = workers_within(context.memory, fixed, out.bytes_per_worker, backend.workers(context.threads));
   out.peak_memory = fixed + static_cast<std::uint64_t>(out.workers) * out.bytes_per_worker;
   return out;
 }
@@ -191,7 +188,7 @@ BuildReport build(const Context& context, const Checkpoint& checkpoint, const Mo
       if (!worker) worker = make_worker(backend, number, source, plan);
       worker->run(expert, tasks[i].expert, outputs);
     }
-    if (job.finish_expert()) ++converted;
+    if (job.finish_expert(context, checkpoint)) ++converted;
     context.progress.advance(expert_bytes(expert));
   });
   context.progress.end();

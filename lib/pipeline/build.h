@@ -20,6 +20,7 @@ struct BuildTarget {
   std::string store;       // directory of the packs, where plan.request.tiers is not empty
   Trust trust = Trust::record;
   bool check_space = true;
+  bool id_by_download = false;  // CacheFacts
 };
 
 // How much of the machine a build will use.

@@ -19,24 +19,15 @@ constexpr std::uint64_t kBufferAlignment = 4 * kKiB;
 // Of a piece's weights. With their planes they take about three times as much.
 constexpr std::uint64_t kPieceBytes = 128 * kKiB;
 
-// Bytes per element of a weight, in halves: FP4 families hold two elements in a byte.
 std::uint64_t weight_bytes(const Model& model, std::uint64_t cols) {
-  return model.family == Family::fp8 ? cols : cols / 2;
+  return traits(model.family).weight_bytes(cols);
 }
 
 struct ScaleGrid {
   std::uint64_t rows, cols, element_bytes;  // weight elements per scale, and a scale's size
 };
 ScaleGrid scale_grid(const Model& model) {
-  switch (model.family) {
-    case Family::mxfp4:
-      return {1, 32, 1};
-    case Family::nvfp4:
-      return {1, 16, 1};
-    case Family::fp8:
-      return {model.block_rows, model.block_cols, model.scale_is_e8m0 ? 1u : 4u};
-  }
-  return {};
+  return {model.block_rows, model.block_cols, format::scale_size(model.scale_type)};
 }
 
 constexpr std::uint64_t divide_up(std::uint64_t n, std::uint64_t by) {
@@ -203,23 +194,9 @@ Slice ExpertSource::slice(std::size_t projection, std::uint64_t rows, const std:
   const std::uint64_t cols = down ? shape_.slice : at.cols, col = down ? rank * shape_.slice : 0;
   weight += weight_bytes(model_, col);
   scale += col / grid.cols * grid.element_bytes;
-  switch (model_.family) {
-    case Family::mxfp4:
-      return Mxfp4Slice{rows, cols, weight, at.row_bytes, scale, at.scale_row_bytes};
-    case Family::fp8:
-      return Fp8Slice{rows,
-                      cols,
-                      weight,
-                      at.row_bytes,
-                      scale,
-                      at.scale_row_bytes,
-                      model_.block_rows,
-                      model_.block_cols,
-                      model_.scale_is_e8m0};
-    case Family::nvfp4:
-      return Nvfp4Slice{rows, cols, weight, at.row_bytes, scale, at.scale_row_bytes, scale_2};
-  }
-  return {};
+  return traits(model_.family)
+      .slice({rows, cols, weight, at.row_bytes, scale, at.scale_row_bytes, model_.block_rows,
+              model_.block_cols, model_.scale_type, scale_2});
 }
 
 void ExpertSource::refuse(const Expert& expert, std::uint64_t rank, const BadElement& bad) const {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/space.h"
@@ -97,7 +98,7 @@ class Assembly {
         PackSinkSpec{request_.store,
                      format::pack_spec(request_.tiers[tier], facts.geometry, source.shape, facts.ckpt_id,
                                        facts.zero_mode),
-                     facts.rank, facts.world, facts.geometry, keys},
+                     facts.rank, facts.world, facts.geometry, keys, facts.id_by_download},
         request_.trust));
     PackSink& sink = *sinks_.back();
     report.outputs.push_back(sink.describe());
@@ -142,12 +143,7 @@ class Assembly {
           const std::uint64_t tiles = origin.derived() ? section / format::kNibbleTile : 0;
           bytes = std::max(bytes, section + tiles * (format::kQuintalTile + format::kCodeTile));
         }
-    if (context_.memory < bytes)
-      throw Error(ErrorCode::usage, "",
-                  fmt::format("--memory {} is too small here; the smallest that works is {}", context_.memory,
-                              bytes));
-    return static_cast<int>(
-        std::min<std::uint64_t>(static_cast<std::uint64_t>(context_.threads), context_.memory / bytes));
+    return workers_within(context_.memory, 0, bytes, context_.threads);
   }
 
   bool open(Job& job) {

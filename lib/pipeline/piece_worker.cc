@@ -118,11 +118,11 @@ class PieceWorker : public ExpertWorker {
       next += round_up(plane_bytes(plane, piece.rows, cols), 4 * kKiB);
     }
     const format::ZeroMode mode = plan_.request.zero_mode;
-    const PlaneTarget target{place[codes], place[nibbles], place[quintals], place[scales],
-                             mode == format::ZeroMode::automatic ? &rank.zeros : nullptr};
+    const PlaneTarget target{place[codes], place[nibbles], place[quintals], place[scales]};
+    ZeroCount* const zeros = mode == format::ZeroMode::automatic ? &rank.zeros : nullptr;
     const Slice slice = source_.slice(piece, input_->bytes().data(), rank.rank, job.scale_2[p]);
     const std::uint64_t row = source_.first_row(piece);
-    if (!convert_slice(kernels_, slice, rank.signs[matrix].choose(mode), target))
+    if (!convert_slice(kernels_, slice, rank.signs[matrix].choose(mode), target, zeros))
       refuse(job, piece, rank, slice);
     // w3's rows follow w1's in their matrix.
     const std::uint64_t row_in_matrix = row + (piece.projection == Projection::w3 ? plan_.shape.slice : 0);

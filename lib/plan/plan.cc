@@ -45,8 +45,7 @@ std::vector<const SparseLayer*> chosen_layers(const Model& model, const PlanRequ
   return out;
 }
 
-void check_fp8_blocks(const Model& model, const format::RankShape& shape) {
-  if (model.family != Family::fp8) return;
+void check_scale_blocks(const Model& model, const format::RankShape& shape) {
   if (shape.slice % model.block_rows != 0 || shape.slice % model.block_cols != 0)
     refuse(
         fmt::format("a rank's slice of {} does not divide into scale blocks of {} x {}; use a smaller world",
@@ -74,7 +73,7 @@ Plan make_plan(const Model& model, const PlanRequest& request) {
   plan.request = request;
   plan.geometry = model.geometry;
   plan.shape = format::rank_shape(model.geometry, request.world);
-  check_fp8_blocks(model, plan.shape);
+  check_scale_blocks(model, plan.shape);
   if (!request.cache && request.tiers.empty())
     refuse("nothing to build: neither a planes cache nor a pack was asked for");
   if (request.rank && *request.rank >= request.world)

@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "base/file.h"
@@ -19,10 +18,10 @@
 
 namespace planesmith {
 
-using Slice = std::variant<Mxfp4Slice, Fp8Slice, Nvfp4Slice>;
-
-// Converts a slice by these kernels; find_nonfinite() says why where it returns false.
-bool convert_slice(const Kernels& kernels, const Slice& slice, ZeroSigns signs, const PlaneTarget& target);
+// Converts a slice by these kernels; find_nonfinite() says why where it returns false. Zeros are counted
+// where `zeros` is not null.
+bool convert_slice(const Kernels& kernels, const Slice& slice, ZeroSigns signs, const PlaneTarget& target,
+                   ZeroCount* zeros = nullptr);
 NonFinite find_nonfinite(const Slice& slice);
 
 // The signs of one matrix's zeros (FORMAT.md section 4), expert after expert. Mode auto knows them only when

@@ -47,10 +47,10 @@ class CpuConverter : public Converter {
   std::optional<BadElement> convert(const ExpertSlices& expert, format::ZeroMode mode,
                                     const SectionTargets& targets) override {
     const auto at = [&](Section section) { return targets[static_cast<std::size_t>(section)]; };
-    const PlaneTarget first{at(Section::planes13), at(Section::fp13), at(Section::fpq13),
-                            at(Section::sc13),     nullptr,           kStream};
-    const PlaneTarget second{at(Section::planes2), at(Section::fp2), at(Section::fpq2),
-                             at(Section::sc2),     nullptr,          kStream};
+    const PlaneTarget first{at(Section::planes13), at(Section::fp13), at(Section::fpq13), at(Section::sc13),
+                            kStream};
+    const PlaneTarget second{at(Section::planes2), at(Section::fp2), at(Section::fpq2), at(Section::sc2),
+                             kStream};
     if (auto bad = convert_matrix(expert, {Projection::w1, Projection::w3}, mode, first, signs13_))
       return bad;
     return convert_matrix(expert, {Projection::w2}, mode, second, signs2_);
@@ -72,10 +72,10 @@ class CpuConverter : public Converter {
 
   std::optional<BadElement> run(const ExpertSlices& expert, Projections projections, format::ZeroMode mode,
                                 PlaneTarget target, ZeroSigns signs, ZeroCount& count) const {
-    if (mode == format::ZeroMode::automatic) target.zeros = &count;
+    ZeroCount* const zeros = mode == format::ZeroMode::automatic ? &count : nullptr;
     for (const Projection projection : projections) {
       const Slice& slice = expert[static_cast<std::size_t>(projection)];
-      if (!convert_slice(kernels_, slice, signs, target))
+      if (!convert_slice(kernels_, slice, signs, target, zeros))
         return BadElement{projection, find_nonfinite(slice)};
       std::visit([&](const auto& s) { target = after(target, s.rows, s.cols); }, slice);
     }
@@ -105,15 +105,17 @@ struct Run {
   const Kernels& kernels;
   const PlaneTarget& target;
   ZeroSigns signs;
+  ZeroCount* zeros;
   bool operator()(const Mxfp4Slice& slice) const { return kernels.mxfp4(slice, target); }
-  bool operator()(const Fp8Slice& slice) const { return kernels.fp8(slice, signs, target); }
-  bool operator()(const Nvfp4Slice& slice) const { return kernels.nvfp4(slice, signs, target); }
+  bool operator()(const Fp8Slice& slice) const { return kernels.fp8(slice, signs, target, zeros); }
+  bool operator()(const Nvfp4Slice& slice) const { return kernels.nvfp4(slice, signs, target, zeros); }
 };
 
 }  // namespace
 
-bool convert_slice(const Kernels& kernels, const Slice& slice, ZeroSigns signs, const PlaneTarget& target) {
-  return std::visit(Run{kernels, target, signs}, slice);
+bool convert_slice(const Kernels& kernels, const Slice& slice, ZeroSigns signs, const PlaneTarget& target,
+                   ZeroCount* zeros) {
+  return std::visit(Run{kernels, target, signs, zeros}, slice);
 }
 
 NonFinite find_nonfinite(const Slice& slice) {

@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "format/host_device.h"
+#include "format/slice.h"
 #include "quant/quantize.h"
 
 namespace planesmith {
@@ -39,43 +39,8 @@ struct PlaneTarget {
   std::uint8_t* quintals = nullptr;  // rows * cols * 5 / 16
   std::uint8_t* scales = nullptr;    // rows * cols / 32
 
-  // fp8 and nvfp4 add the slice's zeros, before any balancing, on the way (or alone, where no plane is
-  // wanted): cheaper than reading the slice twice. Whoever guesses ZeroSigns right, from the expert before,
-  // then needs one pass for mode auto.
-  ZeroCount* zeros = nullptr;
-
   // Write past the caches: for planes that nobody reads soon, or that are larger than the caches.
   bool stream = false;
-};
-
-// A slice of one tensor, rows divisible by 16 and cols by 64. Pointers address the slice's first element;
-// strides are bytes from one row to the next (scale_stride: from one row of scales or of blocks to the next).
-struct Mxfp4Slice {
-  std::uint64_t rows, cols;
-  const std::uint8_t* weight;  // e2m1, two per byte
-  std::uint64_t weight_stride;
-  const std::uint8_t* scale;  // e8m0, one per 32 columns
-  std::uint64_t scale_stride;
-};
-
-struct Fp8Slice {
-  std::uint64_t rows, cols;
-  const std::uint8_t* weight;  // e4m3
-  std::uint64_t weight_stride;
-  const std::uint8_t*
-      scale;  // one per block: f32 (little-endian, any alignment) or e8m0; the slice starts on a block
-  std::uint64_t scale_stride;
-  std::uint32_t block_rows, block_cols;
-  bool scale_is_e8m0;
-};
-
-struct Nvfp4Slice {
-  std::uint64_t rows, cols;
-  const std::uint8_t* weight;  // e2m1, two per byte
-  std::uint64_t weight_stride;
-  const std::uint8_t* scale;  // e4m3, one per 16 columns
-  std::uint64_t scale_stride;
-  float scale_2;
 };
 
 // Signs of exact zeros (u == 0) on output.
@@ -86,9 +51,12 @@ struct Kernels {
 
   // Convert a slice. Return false where the slice holds a NaN or an infinity; the target's contents are then
   // unspecified, and find_nonfinite says where.
+  // `zeros`, where not null: the slice's zeros, before any balancing, are added on the way (or alone, where
+  // no plane is wanted), which is cheaper than reading the slice twice. A caller that guesses ZeroSigns
+  // right, from the expert before, then needs one pass for mode auto.
   bool (*mxfp4)(const Mxfp4Slice&, const PlaneTarget&) noexcept;
-  bool (*fp8)(const Fp8Slice&, ZeroSigns, const PlaneTarget&) noexcept;
-  bool (*nvfp4)(const Nvfp4Slice&, ZeroSigns, const PlaneTarget&) noexcept;
+  bool (*fp8)(const Fp8Slice&, ZeroSigns, const PlaneTarget&, ZeroCount* zeros) noexcept;
+  bool (*nvfp4)(const Nvfp4Slice&, ZeroSigns, const PlaneTarget&, ZeroCount* zeros) noexcept;
 
   // Quintal planes (and, where codes is not null, the 2-bit plane) out of nibble planes, `tiles` tiles of 16
   // x 64.

@@ -4,6 +4,9 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
+
+#include "format/number.h"
 
 namespace planesmith {
 namespace {
@@ -29,13 +32,19 @@ constexpr double kRoundUp = 6 * 1.4142135623730951;
 
 // The codes above which a magnitude times `factor` passes each threshold of the magnitude index.
 struct Passes {
-  int code[7];
+  int code[format::kThresholds];
   explicit Passes(double factor) {
-    // The thresholds are 1, 3, 5 and 7 times powers of two: four divisions do.
-    const int one = code_floor(.25 / factor), three = code_floor(.75 / factor);
-    const int five = code_floor(1.25 / factor), seven = code_floor(1.75 / factor);
-    const int all[7] = {one, three, five, seven, five + 8, seven + 8, five + 16};
-    std::copy(all, all + 7, code);
+    // The last three thresholds are others times a power of two: four divisions do.
+    using format::magnitude_threshold;
+    static_assert(magnitude_threshold(4) == 2 * magnitude_threshold(2) &&
+                  magnitude_threshold(5) == 2 * magnitude_threshold(3) &&
+                  magnitude_threshold(6) == 4 * magnitude_threshold(2));
+    const int one = code_floor(magnitude_threshold(0) / factor),
+              three = code_floor(magnitude_threshold(1) / factor),
+              five = code_floor(magnitude_threshold(2) / factor),
+              seven = code_floor(magnitude_threshold(3) / factor);
+    const int all[format::kThresholds] = {one, three, five, seven, five + 8, seven + 8, five + 16};
+    std::copy(std::begin(all), std::end(all), code);
   }
   unsigned index_of(int e) const {
     unsigned index = 0;

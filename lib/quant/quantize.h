@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "format/slice.h"
+
 namespace planesmith {
 
 enum class FloatType : std::uint8_t { bf16, f16, f32 };
@@ -23,8 +25,6 @@ struct FloatValues {
 };
 // One of them, widened (exactly).
 float value_at(const FloatValues& values, std::uint64_t i) noexcept;
-
-inline constexpr std::uint64_t kNvfp4Group = 16, kMxfp4Group = 32;  // values that share a scale
 
 // --- NVFP4 as modelopt 0.47 exports it; everything in float32, each operation rounded ---
 

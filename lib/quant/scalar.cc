@@ -34,12 +34,6 @@ constexpr Tables kTables = make_tables();
 constexpr double kE2m1[16] = {0,   .5,  1,  1.5,  2,  3,  4,  6,  //
                               -0., -.5, -1, -1.5, -2, -3, -4, -6};
 
-float load_f32(const std::uint8_t* at) {
-  float value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
 // 32 elements from (row, col) on, as float64; every product is exact. Only for finite inputs.
 void load_values(const Fp8Slice& s, std::uint64_t row, std::uint64_t col, double w[kScaleCols]) {
   const std::uint8_t* weight = s.weight + row * s.weight_stride + col;
@@ -55,9 +49,9 @@ void load_values(const Fp8Slice& s, std::uint64_t row, std::uint64_t col, double
 }
 void load_values(const Nvfp4Slice& s, std::uint64_t row, std::uint64_t col, double w[kScaleCols]) {
   const std::uint8_t *weight = s.weight + row * s.weight_stride,
-                     *scale = s.scale + row * s.scale_stride + col / 16;
+                     *scale = s.scale + row * s.scale_stride + col / kNvfp4Group;
   for (unsigned c = 0; c < kScaleCols; ++c)
-    w[c] = kE2m1[nibble_at(weight, col + c)] * kTables.e4m3[scale[c / 16]] * double{s.scale_2};
+    w[c] = kE2m1[nibble_at(weight, col + c)] * kTables.e4m3[scale[c / kNvfp4Group]] * double{s.scale_2};
 }
 
 // Fills the tile whose first element is (row, col).
@@ -70,7 +64,7 @@ ZeroCount fill(const Mxfp4Slice& s, ZeroSigns, std::uint64_t row, std::uint64_t 
 }
 
 template <typename Slice>
-ZeroCount fill(const Slice& s, ZeroSigns zeros, std::uint64_t row, std::uint64_t col, QuantizedTile& tile) {
+ZeroCount fill(const Slice& s, ZeroSigns signs, std::uint64_t row, std::uint64_t col, QuantizedTile& tile) {
   ZeroCount count;
   for (unsigned r = 0; r < kTileRows; ++r)
     for (unsigned first = 0; first < kTileCols; first += kScaleCols) {
@@ -87,7 +81,7 @@ ZeroCount fill(const Slice& s, ZeroSigns zeros, std::uint64_t row, std::uint64_t
         if (u == 0) {
           ++count.zeros;
           count.negative += sign;
-          if (zeros == ZeroSigns::alternate) sign = c & 1;
+          if (signs == ZeroSigns::alternate) sign = c & 1;
         }
         nibble[c] = magnitude_index(std::fabs(u)) | sign << 3;
       }
@@ -125,14 +119,14 @@ std::uint8_t* advance(std::uint8_t* plane, std::uint64_t bytes) {
 }
 
 template <typename Slice>
-bool convert(const Slice& s, ZeroSigns zeros, const PlaneTarget& to) {
+bool convert(const Slice& s, ZeroSigns signs, const PlaneTarget& to, ZeroCount* zeros) {
   if (find_nonfinite(s).found) return false;
   ZeroCount count;
   std::uint64_t index = 0;
   for (std::uint64_t row = 0; row < s.rows; row += kTileRows)
     for (std::uint64_t col = 0; col < s.cols; col += kTileCols, ++index) {
       QuantizedTile tile;
-      count += fill(s, zeros, row, col, tile);
+      count += fill(s, signs, row, col, tile);
       store(tile, advance(to.codes, index * kCodeTile), advance(to.nibbles, index * kNibbleTile),
             advance(to.quintals, index * kQuintalTile));
       if (to.scales == nullptr) continue;
@@ -140,18 +134,18 @@ bool convert(const Slice& s, ZeroSigns zeros, const PlaneTarget& to) {
         for (unsigned c = 0; c < kTileCols; c += kScaleCols)
           to.scales[scale_offset(row + r, col + c, s.cols)] = tile.scale[r][c / kScaleCols];
     }
-  if (to.zeros != nullptr) *to.zeros += count;
+  if (zeros != nullptr) *zeros += count;
   return true;
 }
 
 bool mxfp4(const Mxfp4Slice& s, const PlaneTarget& to) noexcept {
-  return convert(s, ZeroSigns::keep, to);
+  return convert(s, ZeroSigns::keep, to, nullptr);
 }
-bool fp8(const Fp8Slice& s, ZeroSigns zeros, const PlaneTarget& to) noexcept {
-  return convert(s, zeros, to);
+bool fp8(const Fp8Slice& s, ZeroSigns signs, const PlaneTarget& to, ZeroCount* zeros) noexcept {
+  return convert(s, signs, to, zeros);
 }
-bool nvfp4(const Nvfp4Slice& s, ZeroSigns zeros, const PlaneTarget& to) noexcept {
-  return std::isfinite(s.scale_2) && convert(s, zeros, to);
+bool nvfp4(const Nvfp4Slice& s, ZeroSigns signs, const PlaneTarget& to, ZeroCount* zeros) noexcept {
+  return std::isfinite(s.scale_2) && convert(s, signs, to, zeros);
 }
 
 void from_nibbles(const std::uint8_t* nibbles, std::uint64_t tiles, std::uint8_t* codes,
@@ -193,16 +187,16 @@ NonFinite find(std::uint64_t rows, std::uint64_t cols, bool in_scale, const Bad&
 
 double block_scale(const Fp8Slice& s, std::uint64_t block_row, std::uint64_t block_col) {
   const std::uint8_t* blocks = s.scale + block_row * s.scale_stride;
-  return s.scale_is_e8m0 ? e8m0_value(blocks[block_col]) : double{load_f32(blocks + 4 * block_col)};
+  return scale_value(s.scale_type, scale_bits(s.scale_type, blocks + block_col * scale_size(s.scale_type)));
 }
 
-ZeroCount quantize_tile(const Fp8Slice& s, ZeroSigns zeros, std::uint64_t row, std::uint64_t col,
+ZeroCount quantize_tile(const Fp8Slice& s, ZeroSigns signs, std::uint64_t row, std::uint64_t col,
                         QuantizedTile& tile) {
-  return fill(s, zeros, row, col, tile);
+  return fill(s, signs, row, col, tile);
 }
 
 NonFinite find_nonfinite(const Mxfp4Slice& s) noexcept {
-  return find(s.rows, s.cols / kScaleCols, true, [&](std::uint64_t row, std::uint64_t col) {
+  return find(s.rows, s.cols / kMxfp4Group, true, [&](std::uint64_t row, std::uint64_t col) {
     return e8m0_is_nan(s.scale[row * s.scale_stride + col]);
   });
 }
@@ -212,16 +206,15 @@ NonFinite find_nonfinite(const Fp8Slice& s) noexcept {
     return e4m3_is_nan(s.weight[row * s.weight_stride + col]);
   });
   if (weight.found) return weight;
-  const std::uint64_t block_rows = (s.rows + s.block_rows - 1) / s.block_rows;
-  const std::uint64_t block_cols = (s.cols + s.block_cols - 1) / s.block_cols;
-  return find(block_rows, block_cols, true, [&](std::uint64_t row, std::uint64_t col) {
-    const std::uint8_t* blocks = s.scale + row * s.scale_stride;
-    return s.scale_is_e8m0 ? e8m0_is_nan(blocks[col]) : !std::isfinite(load_f32(blocks + 4 * col));
+  const std::uint64_t size = scale_size(s.scale_type);
+  return find(s.scale_rows(), s.scale_row_bytes() / size, true, [&](std::uint64_t row, std::uint64_t col) {
+    const std::uint8_t* at = s.scale + row * s.scale_stride + col * size;
+    return !scale_is_finite(s.scale_type, scale_bits(s.scale_type, at));
   });
 }
 
 NonFinite find_nonfinite(const Nvfp4Slice& s) noexcept {
-  return find(s.rows, s.cols / 16, true, [&](std::uint64_t row, std::uint64_t col) {
+  return find(s.rows, s.cols / kNvfp4Group, true, [&](std::uint64_t row, std::uint64_t col) {
     return e4m3_is_nan(s.scale[row * s.scale_stride + col]);
   });
 }

@@ -97,7 +97,7 @@ struct Fp8Tile {
 constexpr std::uint64_t kFp8Rules = 64;
 
 template <bool kStream, bool kAlternate, bool kCount>
-bool fp8_slice(const Fp8Slice& s, const PlaneTarget& target) noexcept {
+bool fp8_slice(const Fp8Slice& s, const PlaneTarget& target, ZeroCount* zeros) noexcept {
   const bool by_rule = s.block_rows % kTileRows == 0 && s.block_cols % kTileCols == 0;
   // Rules of the blocks of a block row, so that its panels need not work them out again; with more blocks,
   // they do.
@@ -136,29 +136,29 @@ bool fp8_slice(const Fp8Slice& s, const PlaneTarget& target) noexcept {
     }
   }
   if constexpr (kStream) _mm_sfence();
-  sums.add_to(target.zeros);
-  if (target.zeros != nullptr) *target.zeros += by_reference;
+  sums.add_to(zeros);
+  if (zeros != nullptr) *zeros += by_reference;
   return !any_above(largest_code, kMaxCode);
 }
 
 bool finite_scales(const Fp8Slice& s) noexcept {
   for (std::uint64_t row = 0; row * s.block_rows < s.rows; ++row)
     for (std::uint64_t col = 0; col * s.block_cols < s.cols; ++col)
-      if (s.scale_is_e8m0 ? format::e8m0_is_nan(s.scale[row * s.scale_stride + col])
-                          : !std::isfinite(block_scale(s, row, col)))
+      if (const std::uint8_t* at = s.scale + row * s.scale_stride + col * format::scale_size(s.scale_type);
+          !format::scale_is_finite(s.scale_type, format::scale_bits(s.scale_type, at)))
         return false;
   return true;
 }
 
 template <bool kStream, bool kAlternate>
-bool fp8_slice(const Fp8Slice& s, const PlaneTarget& to) noexcept {
-  return to.zeros != nullptr ? fp8_slice<kStream, kAlternate, true>(s, to)
-                             : fp8_slice<kStream, kAlternate, false>(s, to);
+bool fp8_slice(const Fp8Slice& s, const PlaneTarget& to, ZeroCount* zeros) noexcept {
+  return zeros != nullptr ? fp8_slice<kStream, kAlternate, true>(s, to, zeros)
+                          : fp8_slice<kStream, kAlternate, false>(s, to, zeros);
 }
 
-bool vector_fp8(const Fp8Slice& s, ZeroSigns zeros, const PlaneTarget& to) noexcept {
+bool vector_fp8(const Fp8Slice& s, ZeroSigns signs, const PlaneTarget& to, ZeroCount* zeros) noexcept {
   if (!finite_scales(s)) return false;
-  if (zeros == ZeroSigns::alternate)
-    return can_stream(to) ? fp8_slice<true, true>(s, to) : fp8_slice<false, true>(s, to);
-  return can_stream(to) ? fp8_slice<true, false>(s, to) : fp8_slice<false, false>(s, to);
+  if (signs == ZeroSigns::alternate)
+    return can_stream(to) ? fp8_slice<true, true>(s, to, zeros) : fp8_slice<false, true>(s, to, zeros);
+  return can_stream(to) ? fp8_slice<true, false>(s, to, zeros) : fp8_slice<false, false>(s, to, zeros);
 }

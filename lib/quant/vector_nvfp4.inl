@@ -64,20 +64,38 @@ struct Nvfp4Chunk {
   ZeroSums& sums;
   V zeros, signs_of_x;
 
-  // `flip`: sign bits where scale_2 is negative, which is the same as if each scale were. `scales` takes kV
-  // scale bytes; `largest_code` follows the largest code met.
-  OP Nvfp4Chunk(const RowsInMemory& rows, const std::uint8_t* fetch_from, std::uint64_t stride,
-                const std::uint8_t* even_scales, const std::uint8_t* odd_scales, const Nvfp4Rule& rule,
-                const GroupMaps& group_maps, V flip, std::uint8_t* scales, V& largest_code,
-                ZeroSums& all_sums)
-      : row(rows), fetch(fetch_from), fetch_stride(stride), maps(group_maps), sums(all_sums) {
-    const V none = bytes(0), scale[2] = {load(even_scales) ^ flip, load(odd_scales) ^ flip};
+  // What holds for a whole tensor, and what is added up over it.
+  struct Tensor {
+    const Nvfp4Rule& rule;
+    const GroupMaps& maps;
+    V flip;          // sign bits where scale_2 is negative, which is the same as if each scale were
+    V largest_code;  // met so far
+    ZeroSums sums;
+  };
+  // Where the rows are, where to fetch those that come after, and the scales of their groups.
+  struct Source {
+    const RowsInMemory& rows;
+    const std::uint8_t* fetch;
+    std::uint64_t fetch_stride;
+    const std::uint8_t *even_scales, *odd_scales;
+  };
+
+  // `scales` takes kV scale bytes.
+  OP Nvfp4Chunk(const Source& from, Tensor& tensor, std::uint8_t* scales)
+      : row(from.rows),
+        fetch(from.fetch),
+        fetch_stride(from.fetch_stride),
+        maps(tensor.maps),
+        sums(tensor.sums) {
+    const Nvfp4Rule& rule = tensor.rule;
+    const V none = bytes(0), scale[2] = {load(from.even_scales) ^ tensor.flip,
+                                         load(from.odd_scales) ^ tensor.flip};
     V code[2], largest[2], step[2], level[2];
     largest_by_group(row, largest[0], largest[1]);
     const V add = every_lane(load16(rule.add));
     for (int i = 0; i < 2; ++i) {
       code[i] = e4m3_codes(scale[i]);
-      largest_code = max8(largest_code, code[i]);
+      tensor.largest_code = max8(tensor.largest_code, code[i]);
       step[i] = where8(is_zero8(largest[i]), none, add8(code[i], shuffle(add, largest[i])) & bytes(0xF8));
     }
     // A group whose scale is zero has a step below 48, one that is not all zero 48 or more.
@@ -156,16 +174,15 @@ struct Nvfp4Chunk {
 };
 
 template <bool kStream, bool kAlternate, bool kCount>
-bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& target) noexcept {
+bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& target, ZeroCount* zeros) noexcept {
   const Nvfp4Rule rule = nvfp4_rule(double{s.scale_2});
   const GroupMaps maps(rule);
-  const V flip = bytes(std::signbit(s.scale_2) ? 0x80 : 0);
+  using Chunk = Nvfp4Chunk<kAlternate, kCount>;
+  typename Chunk::Tensor tensor{rule, maps, bytes(std::signbit(s.scale_2) ? 0x80 : 0), bytes(0), {}};
   TileTarget to(target);
   std::uint8_t* scales = target.scales;
   const std::uint64_t row_bytes = s.cols / 2;
   const Fetch fetch(row_bytes, s.weight_stride), fetch_scales(row_bytes / 8, s.scale_stride);
-  V largest_code = bytes(0);
-  ZeroSums sums;
   std::uint64_t padding = 0;
   GroupScales groups;
   for (std::uint64_t row = 0; row < s.rows; row += kTileRows) {
@@ -192,9 +209,9 @@ bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& target) noexcept {
         }
         rows = {padded[0], kV};
       }
-      Nvfp4Chunk<kAlternate, kCount> chunk(rows, panel + at + fetch.distance(at), s.weight_stride,
-                                           groups.even[in_groups / 16], groups.odd[in_groups / 16], rule,
-                                           maps, flip, chunk_scales, largest_code, sums);
+      Chunk chunk({rows, panel + at + fetch.distance(at), s.weight_stride, groups.even[in_groups / 16],
+                   groups.odd[in_groups / 16]},
+                  tensor, chunk_scales);
       pack_chunk<kStream>(chunk, tiles, to);
       if (scales != nullptr) {
         for (unsigned i = 0; i < 32 * tiles; i += 16) put16<kStream>(scales + i, load16(chunk_scales + i));
@@ -203,24 +220,24 @@ bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& target) noexcept {
     }
   }
   if constexpr (kStream) _mm_sfence();
-  sums.add_to(target.zeros);
-  if (target.zeros != nullptr) {
-    target.zeros->zeros -= padding;
-    if (std::signbit(s.scale_2)) target.zeros->negative -= padding;
+  tensor.sums.add_to(zeros);
+  if (zeros != nullptr) {
+    zeros->zeros -= padding;
+    if (std::signbit(s.scale_2)) zeros->negative -= padding;
   }
-  return !any_above(largest_code, kMaxCode);
+  return !any_above(tensor.largest_code, kMaxCode);
 }
 
 template <bool kStream, bool kAlternate>
-bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& to) noexcept {
-  return to.zeros != nullptr ? nvfp4_slice<kStream, kAlternate, true>(s, to)
-                             : nvfp4_slice<kStream, kAlternate, false>(s, to);
+bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& to, ZeroCount* zeros) noexcept {
+  return zeros != nullptr ? nvfp4_slice<kStream, kAlternate, true>(s, to, zeros)
+                          : nvfp4_slice<kStream, kAlternate, false>(s, to, zeros);
 }
 
-bool vector_nvfp4(const Nvfp4Slice& s, ZeroSigns zeros, const PlaneTarget& to) noexcept {
+bool vector_nvfp4(const Nvfp4Slice& s, ZeroSigns signs, const PlaneTarget& to, ZeroCount* zeros) noexcept {
   if (!std::isfinite(s.scale_2)) return false;
-  if (!has_log_rule(s.scale_2)) return kScalarKernels.nvfp4(s, zeros, to);
-  if (zeros == ZeroSigns::alternate)
-    return can_stream(to) ? nvfp4_slice<true, true>(s, to) : nvfp4_slice<false, true>(s, to);
-  return can_stream(to) ? nvfp4_slice<true, false>(s, to) : nvfp4_slice<false, false>(s, to);
+  if (!has_log_rule(s.scale_2)) return kScalarKernels.nvfp4(s, signs, to, zeros);
+  if (signs == ZeroSigns::alternate)
+    return can_stream(to) ? nvfp4_slice<true, true>(s, to, zeros) : nvfp4_slice<false, true>(s, to, zeros);
+  return can_stream(to) ? nvfp4_slice<true, false>(s, to, zeros) : nvfp4_slice<false, false>(s, to, zeros);
 }

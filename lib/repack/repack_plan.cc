@@ -70,7 +70,7 @@ std::uint64_t RepackTask::bytes() const {
 
 std::vector<RepackFile> plan_repack(const Checkpoint& checkpoint, const Model& model, Granularity granularity,
                                     std::uint64_t block, const std::vector<NamedSize>& copied) {
-  if (model.family != Family::mxfp4)
+  if (traits(model.family).requantized)
     throw Error(
         checkpoint.directory(),
         fmt::format(

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/stream.h"
@@ -151,12 +152,7 @@ RepackMemory share_memory(const Context& context, Granularity granularity, const
       granularity == Granularity::row ? std::max(geometry.hidden, geometry.intermediate) / 2 : 0;
   memory.buffer = std::max(kPiece, row);
   const std::uint64_t fixed = granularity == Granularity::block32 ? sizeof(NibbleMap) << kGridLevels : 0;
-  if (context.memory < fixed + memory.buffer)
-    throw Error(ErrorCode::usage, "",
-                fmt::format("--memory {} is too small; the smallest that works here is {}",
-                            exact_size(context.memory), exact_size(fixed + memory.buffer)));
-  memory.workers = static_cast<int>(std::min<std::uint64_t>(
-      static_cast<std::uint64_t>(std::max(context.threads, 1)), (context.memory - fixed) / memory.buffer));
+  memory.workers = workers_within(context.memory, fixed, memory.buffer, context.threads);
   memory.total = fixed + memory.buffer * static_cast<std::uint64_t>(memory.workers);
   return memory;
 }

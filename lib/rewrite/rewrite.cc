@@ -6,6 +6,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/parallel.h"
 #include "repack/source_files.h"
@@ -126,12 +127,7 @@ RewriteResult rewrite(const Context& context, const Checkpoint& checkpoint, NewS
   const Kernels& kernels = choose_kernels(options.isa);
   RewriteResult result;
   constexpr std::uint64_t kEach = JobIo::kScratchBytes;
-  if (context.memory < kEach)
-    throw Error(ErrorCode::usage, "",
-                fmt::format("--memory {} is too small; the smallest that works here is {}",
-                            exact_size(context.memory), exact_size(kEach)));
-  result.workers = static_cast<int>(std::min<std::uint64_t>(
-      static_cast<std::uint64_t>(std::max(context.threads, 1)), context.memory / kEach));
+  result.workers = workers_within(context.memory, 0, kEach, context.threads);
   result.memory = kEach * static_cast<std::uint64_t>(result.workers);
 
   std::vector<NewShard> files = shards.lay_out();

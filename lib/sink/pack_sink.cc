@@ -212,6 +212,7 @@ Record PackSink::record_of(std::uint64_t key, std::vector<Xxh3> digests) const {
   facts.geometry = spec_.geometry;
   facts.layers = {key};
   facts.tier = spec_.pack.tier;
+  facts.id_by_download = spec_.id_by_download;
   FileEntry entry;
   entry.path = pack_name();
   entry.size = spec_.pack.file_bytes();

@@ -19,6 +19,7 @@ struct PackSinkSpec {
   std::uint64_t rank = 0, world = 1;
   format::Geometry geometry;
   std::vector<std::uint64_t> all_keys;  // layer keys of the model's sparse layers
+  bool id_by_download = false;          // CacheFacts
 };
 
 class PackSink;

@@ -275,6 +275,7 @@ class PlanesCacheSink : public Sink {
     out.geometry = spec_.geometry;
     out.layers = {layer};
     out.fp4 = spec_.fp4;
+    out.id_by_download = spec_.id_by_download;
     return out;
   }
 

@@ -15,6 +15,7 @@ struct PlanesCacheSpec {
   format::Fp4Tier fp4 = format::Fp4Tier::nibble;
   format::Geometry geometry;
   std::vector<std::uint64_t> all_layers;  // indices of the model's sparse layers, sorted
+  bool id_by_download = false;            // CacheFacts
 };
 
 std::unique_ptr<Sink> make_planescache_sink(const Context& context, PlanesCacheSpec spec, Trust trust);

@@ -185,6 +185,7 @@ Manifest merge(std::vector<Manifest> layers) {
   for (std::size_t i = 1; i < layers.size(); ++i) {
     const Manifest& next = layers[i];
     out.facts->layers.push_back(next.facts->layers.front());
+    out.facts->id_by_download |= next.facts->id_by_download;
     if (cache) {
       out.files.insert(out.files.end(), next.files.begin(), next.files.end());
     } else {

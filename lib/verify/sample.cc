@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/text.h"
@@ -65,12 +66,7 @@ class Comparison {
   SampleReport run(const SampleRequest& request) {
     const std::vector<Task> tasks = choose(request);
     const std::uint64_t each = source_.buffer_bytes() + output_bytes_ + largest_;
-    if (context_.memory < each)
-      throw Error(
-          ErrorCode::usage, "",
-          fmt::format("--memory {} is too small here; the smallest that works is {}", context_.memory, each));
-    const int workers = static_cast<int>(
-        std::min<std::uint64_t>(static_cast<std::uint64_t>(context_.threads), context_.memory / each));
+    const int workers = workers_within(context_.memory, 0, each, context_.threads);
     const std::unique_ptr<Backend> backend = make_cpu_backend(choose_kernels("auto"));
     std::vector<std::unique_ptr<Worker>> all(static_cast<std::size_t>(workers));
     context_.progress.begin("compare with the checkpoint", tasks.size() * source_.buffer_bytes());
@@ -223,7 +219,7 @@ class Comparison {
       const ExpertTensors& tensors =
           task.layer->experts[task.expert][static_cast<std::size_t>(element.projection)];
       // MXFP4 scales are taken over; in the other families they are made of the weights.
-      const bool taken = element.scale && model_.family == Family::mxfp4;
+      const bool taken = element.scale && !traits(model_.family).requantized;
       ContentDifference difference =
           at(task, holder, row + place.offset + static_cast<std::uint64_t>(differs - stored.begin()));
       difference.section = place.section_name;

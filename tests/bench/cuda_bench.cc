@@ -73,7 +73,7 @@ Slice slice_of(Family family, std::uint64_t rows, std::uint64_t cols, const std:
                const std::uint8_t* scales) {
   if (family == Family::mxfp4) return Mxfp4Slice{rows, cols, weights, cols / 2, scales, cols / 32};
   if (family == Family::fp8)
-    return Fp8Slice{rows, cols, weights, cols, scales, cols / 128 * 4, 128, 128, false};
+    return Fp8Slice{rows, cols, weights, cols, scales, cols / 128 * 4, 128, 128, ScaleType::f32};
   return Nvfp4Slice{rows, cols, weights, cols / 2, scales, cols / 16, 0.0013f};
 }
 

@@ -117,11 +117,12 @@ struct Family {
   const char* name;
   std::uint64_t in_bytes;
   void (*sanitize)(std::uint8_t* expert);  // random bytes to an expert without NaN
-  const std::uint8_t* (*convert)(const Kernels&, const Matrix&, const std::uint8_t* from, const PlaneTarget&);
+  const std::uint8_t* (*convert)(const Kernels&, const Matrix&, const std::uint8_t* from, const PlaneTarget&,
+                                 ZeroCount*);
 };
 
 const std::uint8_t* convert_mxfp4(const Kernels& kernels, const Matrix& m, const std::uint8_t* from,
-                                  const PlaneTarget& to) {
+                                  const PlaneTarget& to, ZeroCount*) {
   const std::uint8_t* scale = from + m.rows * m.cols / 2;
   kernels.mxfp4({m.rows, m.cols, from, m.cols / 2, scale, m.cols / 32}, to);
   return scale + m.rows * m.cols / 32;
@@ -131,9 +132,10 @@ void sanitize_mxfp4(std::uint8_t* expert) {
 }
 
 const std::uint8_t* convert_fp8(const Kernels& kernels, const Matrix& m, const std::uint8_t* from,
-                                const PlaneTarget& to) {
+                                const PlaneTarget& to, ZeroCount* zeros) {
   const std::uint8_t* scale = from + m.rows * m.cols;
-  kernels.fp8({m.rows, m.cols, from, m.cols, scale, m.cols / 128 * 4, 128, 128, false}, ZeroSigns::keep, to);
+  kernels.fp8({m.rows, m.cols, from, m.cols, scale, m.cols / 128 * 4, 128, 128, ScaleType::f32},
+              ZeroSigns::keep, to, zeros);
   return scale + m.rows / 128 * (m.cols / 128) * 4;
 }
 void sanitize_fp8(std::uint8_t* expert) {
@@ -148,9 +150,9 @@ void sanitize_fp8(std::uint8_t* expert) {
 }
 
 const std::uint8_t* convert_nvfp4(const Kernels& kernels, const Matrix& m, const std::uint8_t* from,
-                                  const PlaneTarget& to) {
+                                  const PlaneTarget& to, ZeroCount* zeros) {
   const std::uint8_t* scale = from + m.rows * m.cols / 2;
-  kernels.nvfp4({m.rows, m.cols, from, m.cols / 2, scale, m.cols / 16, 1.7e-4f}, ZeroSigns::keep, to);
+  kernels.nvfp4({m.rows, m.cols, from, m.cols / 2, scale, m.cols / 16, 1.7e-4f}, ZeroSigns::keep, to, zeros);
   return scale + m.rows * m.cols / 16;
 }
 void sanitize_nvfp4(std::uint8_t* expert) {
@@ -188,9 +190,8 @@ void convert(Runner& runner, const Family& family, bool quintal, bool count_zero
         target.codes = take(format::code_bytes(m.rows, m.cols));
         (quintal ? target.quintals : target.nibbles) = take(m.rows * m.cols / 16 * fp4_share);
         target.scales = take(format::scale_bytes(m.rows, m.cols));
-        target.zeros = count_zeros ? &count : nullptr;
         target.stream = true;
-        from = family.convert(*kernels, m, from, target);
+        from = family.convert(*kernels, m, from, target, count_zeros ? &count : nullptr);
       }
     });
 }

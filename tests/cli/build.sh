@@ -96,7 +96,7 @@ refused 2 'rank 1 is outside a world of 1' build-planescache "$CK" -o n --ckpt-i
 refused 2 'lies inside the checkpoint' build-planescache "$CK" -o "$CK/n" --ckpt-id x
 refused 2 '10XB.* is not a size' build-planescache "$CK" -o n --ckpt-id x --memory 10XB
 refused 2 'the smallest that works is 59840' build-planescache "$CK" -o n --ckpt-id x --memory 10kB
-refused 2 'the smallest that works here is 2.00 MiB' build-planescache "$CK" -o n --memory 10kB
+refused 2 'the smallest that works is 2097152' build-planescache "$CK" -o n --memory 10kB
 refused 2 '' build-planescache "$CK" --ckpt-id x
 refused 2 '' build-planescache "$CK" -o n --ckpt-id x --fp4 octal
 refused 2 "tier 'fp5' is none of" build-planescache "$CK" -o n --store n2 --tiers base,fp5 --ckpt-id x

@@ -30,9 +30,7 @@ void conversion(Case drawn, const Draw& draw) {
   const bool stream = draw() & 1, count = draw() & 1;
   const std::uint64_t lead = draw() & 1 ? draw() & 63u : 0;
   const auto run = [&](const Kernels& kernels, Planes& planes) {
-    PlaneTarget target = planes.target(wanted, stream);
-    if (!count) target.zeros = nullptr;
-    return convert(kernels, slice, signs, target);
+    return convert(kernels, slice, signs, planes.target(wanted, stream), count ? &planes.zeros : nullptr);
   };
   Planes expected(slice.rows, slice.cols, lead);
   require(run(kScalarKernels, expected) == !spoiled);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -143,11 +144,12 @@ std::vector<Broken> broken_directories() {
        "git-LFS pointer"},
       {"a shard that is no safetensors file", put(kTwo, "PK\3\4 a zip archive"), kTwo, "",
        "is this a safetensors file"},
-      {"a tensor that its shard lacks",
-       put(index, index_json({{"a", kOne}, {"x", kTwo}, {"y", kTwo}, {"z", kOne}})), kTwo, "x",
-       "2 more are missing"},
-      {"a tensor in another shard than listed", put(index, index_json({{"a", kTwo}})), kTwo, "a",
-       "not in this shard"},
+      {"a listed shard that is gone, and another set that is not whole",
+       [=](const Scratch& s) {
+         fs::remove(s / kOne);
+         fs::copy(s / kTwo, s / "other.safetensors");
+       },
+       kOne, "", "but missing"},
       {"no index, and no shard",
        [=](const Scratch& s) {
          for (auto& f : {index, kOne, kTwo}) fs::remove(s / f);
@@ -220,14 +222,14 @@ TEST_CASE("a path that is not a directory is refused") {
                        Error);
 }
 
-TEST_CASE("only what the index lists is read") {
+TEST_CASE("only shards that the index lists are read, and all of what they hold") {
   const Scratch scratch;
   put_good(scratch);
   put_file(scratch / "broken.safetensors", "");  // not listed: not opened
   put_file(scratch / std::string(kIndexName), index_json({{"b", kOne}, {"c", kTwo}}));
   const Checkpoint checkpoint = open_with(scratch);
-  CHECK(names(checkpoint) == std::vector<std::string>{"b", "c"});
-  CHECK(checkpoint.find("a") == nullptr);
+  CHECK(names(checkpoint) == std::vector<std::string>{"a", "b", "c"});
+  CHECK(checkpoint.absent().empty());
   REQUIRE(checkpoint.shards().size() == 2);
   CHECK(checkpoint.shards()[0].name == kOne);
   CHECK(checkpoint.shards()[0].path == scratch / kOne);
@@ -242,6 +244,88 @@ TEST_CASE("where two shards hold a tensor, the index says which one counts") {
   CHECK(open_with(scratch).find("a")->size == 3);
   put_file(scratch / std::string(kIndexName), index_json({{"a", kTwo}, {"b", kOne}, {"c", kTwo}}));
   CHECK(open_with(scratch).find("a")->size == 9);
+}
+
+TEST_CASE("an index that is out of step stops nothing by itself, and is told") {
+  class Said : public Progress {
+   public:
+    void begin(std::string_view, std::uint64_t) override {}
+    void advance(std::uint64_t) override {}
+    void end() override {}
+    void say(std::string_view line) override { all.append(line).append("\n"); }
+    std::string all;
+  };
+  const Scratch scratch;
+  const auto open = [&](std::string& said) {
+    Said progress;
+    const Context context{.progress = progress};
+    Checkpoint checkpoint = Checkpoint::open(context, scratch.path());
+    said = progress.all;
+    return checkpoint;
+  };
+  std::string said;
+  SUBCASE("a tensor that no shard holds") {
+    put_good(scratch);
+    put_file(scratch / std::string(kIndexName),
+             index_json({{"a", kOne}, {"b", kOne}, {"c", kTwo}, {"x", kTwo}, {"y", kTwo}}));
+    const Checkpoint checkpoint = open(said);
+    CHECK(checkpoint.absent() == std::vector<std::string>{"x", "y"});
+    CHECK(said.find("2 tensors that model.safetensors.index.json lists are in no shard") != said.npos);
+  }
+  SUBCASE("a tensor that is in another shard, and one that is not listed") {
+    put_good(scratch);
+    put_file(scratch / std::string(kIndexName), index_json({{"a", kTwo}, {"b", kOne}}));
+    const Checkpoint checkpoint = open(said);
+    CHECK(names(checkpoint) == std::vector<std::string>{"a", "b", "c"});
+    CHECK(checkpoint.shard_path(*checkpoint.find("a")) == scratch / kOne);
+    CHECK(said.find("1 tensors are in another shard") != said.npos);
+    CHECK(said.find("1 tensors are in a shard") != said.npos);
+  }
+  SUBCASE("of another set of files, beside one that is whole") {
+    put_good(scratch);
+    put_file(scratch / std::string(kIndexName), index_json({{"a", "model-00001-of-00009.safetensors"}}));
+    fs::rename(scratch / kOne, scratch / "model.safetensors");
+    const Checkpoint checkpoint = open(said);
+    CHECK(names(checkpoint) == std::vector<std::string>{"a", "b"});
+    CHECK_FALSE(checkpoint.has_index());
+    CHECK(said.find("model.safetensors is taken instead") != said.npos);
+  }
+}
+
+TEST_CASE("a shard that is replaced or written to is noticed") {
+  const Scratch scratch;
+  put_good(scratch);
+  const Checkpoint checkpoint = open_with(scratch);
+  checkpoint.refuse_changed(posix());
+  const fs::path path = scratch / kOne;
+  SUBCASE("another time") {
+    fs::last_write_time(path, fs::last_write_time(path) - std::chrono::hours(1));
+  }
+  SUBCASE("another file with the same size and time") {
+    fs::copy(path, scratch / "copy");
+    fs::last_write_time(scratch / "copy", fs::last_write_time(path));
+    fs::rename(scratch / "copy", path);
+  }
+  SUBCASE("gone") {
+    fs::remove(path);
+  }
+  CHECK_THROWS_WITH_AS(checkpoint.refuse_changed(posix()), doctest::Contains("is not the file any more"),
+                       Error);
+}
+
+TEST_CASE("config.json is read as Python reads it") {
+  const Scratch scratch;
+  put_good(scratch);
+  put_file(scratch / "config.json",
+           R"({"a": [0.0, Infinity, -Infinity, NaN], "b": 1, "b": 2, "s": "NaN \" Infinity"})");
+  const Checkpoint checkpoint = open_with(scratch);
+  CHECK(checkpoint.config()["a"] == Json({0.0, "Infinity", "-Infinity", "NaN"}));
+  CHECK(checkpoint.config()["b"] == 2);
+  CHECK(checkpoint.config()["s"] == "NaN \" Infinity");
+  put_file(scratch / "config.json", R"({"a": NaN, "b": })");
+  const std::optional<Error> error = refusal(scratch);
+  REQUIRE(error);
+  CHECK(error->offset() == 17);  // counted from 1, as the parser does
 }
 
 TEST_CASE("without an index, every safetensors file of the directory counts") {

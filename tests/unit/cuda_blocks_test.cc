@@ -48,9 +48,7 @@ struct Planes {
   std::vector<std::uint8_t> nibbles = std::vector<std::uint8_t>(format::kNibbleTile);
   std::vector<std::uint8_t> quintals = std::vector<std::uint8_t>(format::kQuintalTile);
   std::vector<std::uint8_t> scales = std::vector<std::uint8_t>(2 * kTileRows);
-  PlaneTarget target(ZeroCount* zeros) {
-    return {codes.data(), nibbles.data(), quintals.data(), scales.data(), zeros};
-  }
+  PlaneTarget target() { return {codes.data(), nibbles.data(), quintals.data(), scales.data()}; }
 };
 
 // Checks the blocks of a tile against its planes; block_at(row, half) is the lane's result.
@@ -128,11 +126,11 @@ TEST_CASE("FP8 blocks equal the reference") {
     ++round;
     const Fp8Slice slice{
         kTileRows, kTileCols, weights.data(), kTileCols, reinterpret_cast<const std::uint8_t*>(&bits), 4,
-        16,        64,        false};
+        16,        64,        ScaleType::f32};
     for (const ZeroSigns signs : kSigns) {
       Planes planes;
       ZeroCount count;
-      REQUIRE(kScalarKernels.fp8(slice, signs, planes.target(&count)));
+      REQUIRE(kScalarKernels.fp8(slice, signs, planes.target(), &count));
       const ZeroRule zeros{true, signs == ZeroSigns::alternate};
       Tally tally, any_tally;
       const Fp8Scale scale = fp8_scale(factor_of_f32(bits), true);
@@ -181,7 +179,7 @@ TEST_CASE("NVFP4 blocks equal the reference") {
     for (const ZeroSigns signs : kSigns) {
       Planes planes;
       ZeroCount count;
-      REQUIRE(kScalarKernels.nvfp4(slice, signs, planes.target(&count)));
+      REQUIRE(kScalarKernels.nvfp4(slice, signs, planes.target(), &count));
       Tally tally;
       check_tile(planes, [&](unsigned row, unsigned half) {
         Word words[4];

@@ -164,6 +164,31 @@ TEST_CASE("the content id is what its definition says, for any number of threads
   }
 }
 
+TEST_CASE(
+    "files that an index has and the directory lacks are no part of the content where another set is whole") {
+  Directory directory;
+  const std::string bin_index = R"({"weight_map": {"t": "gone.bin"}})";
+  directory.put("pytorch_model.bin.index.json", bin_index);
+  Json files = {{"config.json", sha256_hex("{}")},
+                {"pytorch_model.bin.index.json", sha256_hex(bin_index)},
+                {"a.safetensors", sha256_hex("aaa")},
+                {"b.safetensors", sha256_hex("bb")}};
+  CHECK(directory.content(true).id == by_definition(files));
+  const std::string index = R"({"weight_map": {"t": "a.safetensors"}})";
+  directory.put("model.safetensors.index.json", index);
+  files["model.safetensors.index.json"] = sha256_hex(index);
+  files.erase("b.safetensors");
+  CHECK(directory.content(true).id == by_definition(files));
+  const std::string old = R"({"weight_map": {"t": "model-00001-of-00002.safetensors"}})";
+  directory.put("model.safetensors.index.json", old);
+  CHECK_THROWS_AS(directory.content(true), Error);
+  directory.put("model.safetensors", "whole");
+  files["model.safetensors.index.json"] = sha256_hex(old);
+  files.erase("a.safetensors");
+  files["model.safetensors"] = sha256_hex("whole");
+  CHECK(directory.content(true).id == by_definition(files));
+}
+
 TEST_CASE("digests of an earlier run hold while size, times and inode do") {
   Directory directory;
   const ContentId first = directory.content();
@@ -204,7 +229,23 @@ TEST_CASE("digests that Hugging Face's tools left are used") {
     unlink(join(directory.path, "a.safetensors").c_str());
     REQUIRE(symlink(("../hub/blobs/" + told).c_str(), join(directory.path, "a.safetensors").c_str()) == 0);
     CHECK(directory.content().sha256["a.safetensors"] == told);
+    CHECK(directory.content().by_download == std::vector<std::string>{"a.safetensors"});
     CHECK(directory.content(true).sha256["a.safetensors"] == sha256_hex("not what the name says"));
+    CHECK(directory.content(true).by_download.empty());
+    const Identity identity = resolve_identity(directory.context, {}, directory.path);
+    CHECK(identity.by_download);
+    CHECK(identity.how.find("unread") != std::string::npos);
+  }
+  SUBCASE("names of blobs that belong to another user") {
+    directory.put("../hub/blobs/" + told, "abc");
+    unlink(join(directory.path, "a.safetensors").c_str());
+    REQUIRE(symlink(("../hub/blobs/" + told).c_str(), join(directory.path, "a.safetensors").c_str()) == 0);
+    if (chown(join(directory.path, "../hub/blobs/" + told).c_str(), 65534, 65534) != 0) {
+      MESSAGE("SKIPPED: files cannot be given away here");
+      return;
+    }
+    CHECK(directory.content().sha256["a.safetensors"] == sha256_hex("abc"));
+    CHECK(directory.content().by_download.empty());
   }
   SUBCASE("a file elsewhere that happens to have such a name tells nothing") {
     directory.put("other/" + told, "abc");
@@ -215,8 +256,13 @@ TEST_CASE("digests that Hugging Face's tools left are used") {
   SUBCASE("metadata of a download into a local directory") {
     const std::string metadata = ".cache/huggingface/download/a.safetensors.metadata";
     const std::string commit(40, 'c');
+    // Downloaded a while ago: a time to come tells nothing.
+    const std::string shard = join(directory.path, "a.safetensors");
     struct stat st {};
-    REQUIRE(stat(join(directory.path, "a.safetensors").c_str(), &st) == 0);
+    REQUIRE(stat(shard.c_str(), &st) == 0);
+    const struct timespec earlier[2] = {{st.st_atim.tv_sec - 100, 0}, {st.st_mtim.tv_sec - 100, 500'000'000}};
+    REQUIRE(utimensat(AT_FDCWD, shard.c_str(), earlier, 0) == 0);
+    REQUIRE(stat(shard.c_str(), &st) == 0);
     const double modified =
         static_cast<double>(st.st_mtim.tv_sec) + 1e-9 * static_cast<double>(st.st_mtim.tv_nsec);
     const auto digest_with = [&](const std::string& text) {
@@ -229,7 +275,9 @@ TEST_CASE("digests that Hugging Face's tools left are used") {
     const std::string real = sha256_hex("aaa");
     CHECK(digest_with(fmt::format("{}\n{}\n{}\n", commit, told, modified - .5)) == real);  // modified since
     CHECK(digest_with(fmt::format("{}\n{}\n{}\n", commit, std::string(40, '7'), modified + 1)) ==
-          real);  // a git blob
+          real);                                                                              // a git blob
+    CHECK(digest_with(fmt::format("{}\n{}\n{}\n", commit, told, modified + 86400)) == real);  // to come
+    CHECK(digest_with(fmt::format("{}\n{}\n1e300\n", commit, told)) == real);
     CHECK(digest_with(fmt::format("{}\n{}\n", commit, told)) == real);
     CHECK(digest_with(fmt::format("{}\n{}\nsoon\n", commit, told)) == real);
     CHECK(digest_with(fmt::format("{}\n{}\nnan\n", commit, told)) == real);

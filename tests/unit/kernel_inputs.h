@@ -146,10 +146,12 @@ inline Fp8Case draw_fp8(const Draw& draw, const Shape& shape) {
   constexpr std::uint32_t blocks[][2] = {{128, 128}, {128, 128}, {32, 64}, {16, 64},  {16, 32},
                                          {64, 96},   {1, 128},   {3, 5},   {48, 192}, {16, 16}};
   const auto [block_rows, block_cols] = blocks[draw() % std::size(blocks)];
-  const bool e8m0 = draw() % 4 == 0;
+  constexpr ScaleType kTypes[] = {ScaleType::e8m0, ScaleType::bf16, ScaleType::f32, ScaleType::f32};
+  const ScaleType type = kTypes[draw() % 4];
+  const std::uint64_t size = format::scale_size(type);
   const std::uint64_t down = (shape.rows + block_rows - 1) / block_rows;
   const std::uint64_t across = (shape.cols + block_cols - 1) / block_cols;
-  Fp8Case c{{shape.rows, shape.cols, draw}, {down, across * (e8m0 ? 1 : 4), draw}};
+  Fp8Case c{{shape.rows, shape.cols, draw}, {down, across * size, draw}};
   for (std::uint64_t r = 0; r < shape.rows; ++r) {
     fill_row(c.weight.row(r), shape.cols, draw);
     without_e4m3_nan(c.weight.row(r), shape.cols);
@@ -157,14 +159,15 @@ inline Fp8Case draw_fp8(const Draw& draw, const Shape& shape) {
   for (std::uint64_t r = 0; r < down; ++r)
     for (std::uint64_t i = 0; i < across; ++i) {
       const float scale = draw_scale(draw);
-      if (e8m0)
+      if (type == ScaleType::e8m0)
         c.scale.row(r)[i] = draw() & 1 ? draw() % 255u : 100 + draw() % 40u;
-      else
-        std::memcpy(c.scale.row(r) + 4 * i, &scale, 4);
+      else  // of BF16 the upper half
+        std::memcpy(c.scale.row(r) + size * i, reinterpret_cast<const std::uint8_t*>(&scale) + 4 - size,
+                    size);
     }
   c.slice = {shape.rows,      shape.cols,     c.weight.row(0),
              c.weight.stride, c.scale.row(0), c.scale.stride,
-             block_rows,      block_cols,     e8m0};
+             block_rows,      block_cols,     type};
   return c;
 }
 
@@ -202,10 +205,13 @@ inline void spoil(Fp8Case& c, const Draw& draw) {
   const std::uint64_t i = draw_below(draw, (s.cols + s.block_cols - 1) / s.block_cols);
   std::uint8_t* row = c.scale.row(draw_below(draw, (s.rows + s.block_rows - 1) / s.block_rows));
   constexpr std::uint32_t bad[] = {0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001};
-  if (s.scale_is_e8m0)
+  if (s.scale_type == ScaleType::e8m0) {
     row[i] = 255;
-  else
-    std::memcpy(row + 4 * i, &bad[draw() & 3], 4);
+  } else {  // of BF16 the upper half
+    const std::uint32_t bits = bad[s.scale_type == ScaleType::bf16 ? draw() % 3 : draw() & 3];
+    const std::uint64_t size = format::scale_size(s.scale_type);
+    std::memcpy(row + size * i, reinterpret_cast<const std::uint8_t*>(&bits) + 4 - size, size);
+  }
 }
 inline void spoil(Nvfp4Case& c, const Draw& draw) {
   c.scale.row(draw_below(draw, c.slice.rows))[draw_below(draw, c.slice.cols / 16)] = draw() & 1 ? 0x7F : 0xFF;
@@ -231,7 +237,7 @@ struct Planes {
       const auto address = reinterpret_cast<std::uintptr_t>(storage[i].data());
       return wanted >> i & 1 ? storage[i].data() + (64 - address % 64) % 64 + lead : nullptr;
     };
-    return {at(0), at(1), at(2), at(3), &zeros, stream};
+    return {at(0), at(1), at(2), at(3), stream};
   }
   // The bytes from the first to the last of all planes, guards included, whatever the allocations' addresses.
   std::vector<std::uint8_t> bytes() const {
@@ -247,14 +253,17 @@ struct Planes {
 };
 
 // The kernel for a family's slices; MXFP4 has no zeros to sign.
-inline bool convert(const Kernels& kernels, const Mxfp4Slice& slice, ZeroSigns, const PlaneTarget& to) {
+inline bool convert(const Kernels& kernels, const Mxfp4Slice& slice, ZeroSigns, const PlaneTarget& to,
+                    ZeroCount* = nullptr) {
   return kernels.mxfp4(slice, to);
 }
-inline bool convert(const Kernels& kernels, const Fp8Slice& slice, ZeroSigns signs, const PlaneTarget& to) {
-  return kernels.fp8(slice, signs, to);
+inline bool convert(const Kernels& kernels, const Fp8Slice& slice, ZeroSigns signs, const PlaneTarget& to,
+                    ZeroCount* zeros = nullptr) {
+  return kernels.fp8(slice, signs, to, zeros);
 }
-inline bool convert(const Kernels& kernels, const Nvfp4Slice& slice, ZeroSigns signs, const PlaneTarget& to) {
-  return kernels.nvfp4(slice, signs, to);
+inline bool convert(const Kernels& kernels, const Nvfp4Slice& slice, ZeroSigns signs, const PlaneTarget& to,
+                    ZeroCount* zeros = nullptr) {
+  return kernels.nvfp4(slice, signs, to, zeros);
 }
 
 }  // namespace planesmith::testing

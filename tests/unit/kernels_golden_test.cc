@@ -55,8 +55,8 @@ struct Matrix {
 
   Fp8Slice fp8() const {
     const Tensor &weight = part(".weight"), &scale = part(".weight_scale_inv");
-    return {rows(), cols(), weight.bytes.data(), cols(), scale.bytes.data(), 4 * scale.shape[1], 128,
-            128,    false};
+    return {rows(), cols(), weight.bytes.data(), cols(), scale.bytes.data(), 4 * scale.shape[1],
+            128,    128,    ScaleType::f32};
   }
   Nvfp4Slice nvfp4() const {
     float scale_2;
@@ -71,12 +71,14 @@ struct Matrix {
 
   ZeroCount zeros(const Kernels& kernels) const {
     ZeroCount count;
-    convert(kernels, ZeroSigns::keep, {.zeros = &count});
+    convert(kernels, ZeroSigns::keep, {}, &count);
     return count;
   }
-  bool convert(const Kernels& kernels, ZeroSigns signs, const PlaneTarget& to) const {
+  bool convert(const Kernels& kernels, ZeroSigns signs, const PlaneTarget& to,
+               ZeroCount* zeros = nullptr) const {
     if (family == Family::mxfp4) return kernels.mxfp4(mxfp4(), to);
-    return family == Family::fp8 ? kernels.fp8(fp8(), signs, to) : kernels.nvfp4(nvfp4(), signs, to);
+    return family == Family::fp8 ? kernels.fp8(fp8(), signs, to, zeros)
+                                 : kernels.nvfp4(nvfp4(), signs, to, zeros);
   }
 };
 

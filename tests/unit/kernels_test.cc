@@ -27,10 +27,13 @@ double e4m3(unsigned byte) {
 
 double value(const Fp8Slice& s, std::uint64_t n, std::uint64_t k) {
   const std::uint8_t* scales = s.scale + n / s.block_rows * s.scale_stride;
+  const std::uint64_t block = k / s.block_cols;
   float scale = 0;
-  if (!s.scale_is_e8m0) std::memcpy(&scale, scales + k / s.block_cols * 4, 4);
+  if (s.scale_type == ScaleType::f32) std::memcpy(&scale, scales + block * 4, 4);
+  if (s.scale_type == ScaleType::bf16)  // the upper half of a float
+    std::memcpy(reinterpret_cast<std::uint8_t*>(&scale) + 2, scales + block * 2, 2);
   return e4m3(s.weight[n * s.weight_stride + k]) *
-         (s.scale_is_e8m0 ? std::ldexp(1., scales[k / s.block_cols] - 127) : double{scale});
+         (s.scale_type == ScaleType::e8m0 ? std::ldexp(1., scales[block] - 127) : double{scale});
 }
 unsigned packed_nibble(const std::uint8_t* weight, std::uint64_t stride, std::uint64_t n, std::uint64_t k) {
   const std::uint8_t byte = weight[n * stride + k / 2];
@@ -138,12 +141,12 @@ void check(const Slice& slice, const Draw& draw) {
     for (const Kernels* kernels : available_kernels()) {
       CAPTURE(kernels->name);
       Planes planes(slice.rows, slice.cols, lead);
-      REQUIRE(convert(*kernels, slice, signs, planes.target(15, stream)));
+      REQUIRE(convert(*kernels, slice, signs, planes.target(15, stream), &planes.zeros));
       CHECK(planes.bytes() == expected.bytes());
       CHECK(planes.zeros.zeros == expected.zeros.zeros);
       CHECK(planes.zeros.negative == expected.zeros.negative);
       ZeroCount count;  // without any plane
-      REQUIRE(convert(*kernels, slice, signs, {.zeros = &count}));
+      REQUIRE(convert(*kernels, slice, signs, {}, &count));
       CHECK(count.zeros == expected.zeros.zeros);
       CHECK(count.negative == expected.zeros.negative);
     }
@@ -175,12 +178,12 @@ TEST_CASE("zeros are counted where there is nothing else") {
       CAPTURE(kernels->name);
       ZeroCount fp8, nvfp4;
       CHECK(kernels->fp8({rows, cols, e4m3.data(), cols, reinterpret_cast<const std::uint8_t*>(blocks.data()),
-                          12, 64, 64, false},
-                         ZeroSigns::keep, {.zeros = &fp8}));
+                          12, 64, 64, ScaleType::f32},
+                         ZeroSigns::keep, {}, &fp8));
       CHECK(fp8.zeros == rows * cols);
       CHECK(fp8.negative == negative);
       CHECK(kernels->nvfp4({rows, cols, nibbles.data(), cols / 2, scales.data(), cols / 16, 1.f},
-                           ZeroSigns::keep, {.zeros = &nvfp4}));
+                           ZeroSigns::keep, {}, &nvfp4));
       CHECK(nvfp4.zeros == rows * cols);
       CHECK(nvfp4.negative == negative);
     }
@@ -198,8 +201,7 @@ TEST_CASE("one plane at a time gives the same bytes and touches nothing else") {
         Planes planes(slice.rows, slice.cols, 0);
         for (unsigned i = 0; i < 4; ++i)
           if ((wanted >> i & 1) == 0) expected.storage[i] = planes.storage[i];
-        PlaneTarget target = planes.target(wanted, false);
-        target.zeros = nullptr;
+        const PlaneTarget target = planes.target(wanted, false);
         REQUIRE(convert(*kernels, slice, ZeroSigns::keep, target));
         CHECK(planes.storage[0].size() == expected.storage[0].size());
         for (unsigned i = 0; i < 4; ++i)
@@ -237,7 +239,7 @@ TEST_CASE("every e4m3 byte under every kind of scale") {
     const float s = draw_scale(draw);
     std::memcpy(scale.row(0), &s, 4);
     CAPTURE(s);
-    check(Fp8Slice{16, 256, weight.row(0), weight.stride, scale.row(0), 4, 128, 256, false}, draw);
+    check(Fp8Slice{16, 256, weight.row(0), weight.stride, scale.row(0), 4, 128, 256, ScaleType::f32}, draw);
   }
 }
 
@@ -266,7 +268,7 @@ TEST_CASE("a NaN or an infinity anywhere is refused and found") {
       Nvfp4Case c = draw_nvfp4(draw);
       c.slice.scale_2 = bad;
       Planes planes(c.slice.rows, c.slice.cols, 0);
-      CHECK(!kernels->nvfp4(c.slice, ZeroSigns::keep, planes.target(15, false)));
+      CHECK(!kernels->nvfp4(c.slice, ZeroSigns::keep, planes.target(15, false), nullptr));
     }
 }
 

@@ -37,14 +37,52 @@ std::vector<Accepted> accepted_variants() {
        {Family::nvfp4, "model.", false, "weight_scale", "I8", "F8_E4M3"},
        as_it_is,
        family(Family::nvfp4)},
+      {"FP8 with BF16 scales",
+       {Family::fp8, "model.", false, "weight_scale_inv", "F8_E4M3", "BF16"},
+       as_it_is,
+       [](const Model& m) { return m.scale_type == ScaleType::bf16; }},
+      {"FP8 with weight_scale",
+       {Family::fp8, "model.", false, "weight_scale", "F8_E4M3", "F32"},
+       as_it_is,
+       family(Family::fp8)},
+      {"Quark's MXFP4",
+       {Family::mxfp4, "model.", false, "weight_scale", "U8", "U8"},
+       as_it_is,
+       family(Family::mxfp4)},
+      {"MXFP4 weights as F4", kMxfp4,
+       [](Variant& v) {
+         for (auto& t : v.tensors)
+           if (t.dtype == "I8") t.dtype = "F4", t.shape[1] *= 2;
+       },
+       family(Family::mxfp4)},
+      {"NVFP4 weights as F4", kNvfp4,
+       [](Variant& v) {
+         for (auto& t : v.tensors)
+           if (t.dtype == "U8") t.dtype = "F4", t.shape[1] *= 2;
+       },
+       family(Family::nvfp4)},
+      {"tensor scales in two dimensions", kNvfp4,
+       [](Variant& v) {
+         for (auto& t : v.tensors)
+           if (t.name.ends_with("_2")) t.shape = {1, 1};
+       },
+       plain},
+      {"block_sparse_moe", kFp8, [](Variant& v) { v.rename(".mlp.", ".block_sparse_moe."); },
+       family(Family::fp8)},
+      {"another prefix", kFp8, [](Variant& v) { v.rename("model.", "a.b.decoder."); }, family(Family::fp8)},
+      {"experts of a drafter with a prefix of its own", kMxfp4,
+       [](Variant& v) {
+         v.add("draft_model.layers.0.ffn.experts.0.w1.weight", "I8", {1, 1});
+       },
+       kind("drafters", 1)},
       {"FP8 with E8M0 scales",
        {Family::fp8, "model.", false, "weight_scale_inv", "F8_E4M3", "F8_E8M0"},
        as_it_is,
-       [](const Model& m) { return m.scale_is_e8m0; }},
+       [](const Model& m) { return m.scale_type == ScaleType::e8m0; }},
       {"FP8 with E8M0 scales as U8",
        {Family::fp8, "", true, "scale", "F8_E4M3", "U8"},
        as_it_is,
-       [](const Model& m) { return m.scale_is_e8m0; }},
+       [](const Model& m) { return m.scale_type == ScaleType::e8m0; }},
       {"tensor scales of shape [1]", kNvfp4,
        [](Variant& v) {
          for (auto& t : v.tensors)
@@ -105,8 +143,7 @@ std::vector<Accepted> accepted_variants() {
        },
        kind("MTP", 1)},
       {"experts of something else", kMxfp4,
-       [](Variant& v) { v.add("vision.blocks.0.experts.0.fc.weight", "BF16", {1}); },
-       kind("experts of other names", 1)},
+       [](Variant& v) { v.add("vision.blocks.0.experts.0.fc.weight", "BF16", {1}); }, kind("vision", 1)},
       {"other dtypes elsewhere", kMxfp4,
        [](Variant& v) {
          v.add("layers.1.attn.wq.weight", "F4", {2, 2});
@@ -127,7 +164,8 @@ std::vector<Accepted> accepted_variants() {
        plain},
   };
   // either naming of stems with either suffix, below each prefix, in each family
-  for (const char* prefix : {"", "model.", "language_model.model."})
+  for (const char* prefix :
+       {"", "model.", "language_model.model.", "language_model.", "model.language_model."})
     for (const bool short_names : {true, false}) {
       for (const char* scale : {"scale", "weight_scale_inv"}) {
         rows.push_back({"MXFP4 names",

@@ -123,17 +123,17 @@ std::vector<Refused> refused_variants() {
        kMxfp4,
        add("layers.1.ffn.experts.0.up_proj.weight", "I8", {128, 96}),
        "layers.1.ffn.experts.0.up_proj.weight",
-       {"of no known family"}},
+       {"means the same as tensor 'layers.1.ffn.experts.0.w3.weight'"}},
       {"an expert's number with a leading zero",
        kMxfp4,
        add("layers.1.ffn.experts.00.w1.weight", "I8", {128, 96}),
        "layers.1.ffn.experts.00.w1.weight",
        {"of no known family"}},
-      {"experts below an unknown prefix only",
+      {"experts below the prefix of something else only",
        kMxfp4,
-       [](Variant& v) { v.rename("layers.", "decoder.layers."); },
-       "decoder.layers.1.ffn.experts.0.w1.weight",
-       {"of no known family"}},
+       [](Variant& v) { v.rename("layers.", "vision_tower.layers."); },
+       "",
+       {"no routed experts"}},
       {"two block scales",
        kMxfp4,
        add(kW1 + "weight_scale_inv", "F8_E8M0", {128, 6}),
@@ -143,24 +143,67 @@ std::vector<Refused> refused_variants() {
        kMxfp4,
        add("model." + kW1 + "weight", "I8", {128, 96}),
        "model.layers.1.ffn.experts.0.w1.weight",
-       {"means the same"}},
-      {"a group scale with MXFP4",
+       {"below 'model.layers.'", "all experts must have one prefix"}},
+      {"two scales of different suffixes",
        kMxfp4,
        [](Variant& v) {
          v.add("layers.2.ffn.experts.1.w1.weight_scale", "F8_E4M3", {128, 12});
        },
-       "layers.2.ffn.experts.1.w1.weight",
-       {"is NVFP4, but 'layers.1.ffn.experts.0.w1.weight' is MXFP4"}},
-      {"a group scale with FP8",
+       "layers.2.ffn.experts.1.w1.weight_scale",
+       {"means the same as tensor 'layers.2.ffn.experts.1.w1.scale'"}},
+      {"a scale of the whole tensor with FP8",
        kFp8,
-       add(kGate + "weight_scale", "F32", {1}),
-       "model.layers.1.mlp.experts.0.gate_proj.weight_scale",
+       add(kGate + "weight_scale_2", "F32", {1}),
+       "model.layers.1.mlp.experts.0.gate_proj.weight_scale_2",
        {"has no meaning for FP8 block"}},
-      {"a block scale with NVFP4",
-       kNvfp4,
-       add(kGate + "scale", "F8_E8M0", {128, 6}),
-       "model.layers.1.mlp.experts.0.gate_proj.scale",
-       {"has no meaning for NVFP4"}},
+      {"FP8 with a scale for each row",
+       kFp8,
+       [](Variant& v) {
+         for (auto& t : v.tensors)
+           if (t.name.ends_with("_inv"))
+             t.shape = {t.name.find("down") == std::string::npos ? 128u : 192u, 1};
+       },
+       "model.layers.1.mlp.experts.0.gate_proj.weight_scale_inv",
+       {"one scale for each row (per-channel FP8)"}},
+      {"FP8 with a scale for each row and no block shape",
+       kFp8,
+       [](Variant& v) {
+         v.config.erase("quantization_config");
+         for (auto& t : v.tensors)
+           if (t.name.ends_with("_inv")) t.shape = {t.name.find("down") == std::string::npos ? 128u : 192u};
+       },
+       "model.layers.1.mlp.experts.0.gate_proj.weight_scale_inv",
+       {"one scale for each row (per-channel FP8)"}},
+      {"FP8 with one scale",
+       kFp8,
+       [](Variant& v) {
+         for (auto& t : v.tensors)
+           if (t.name.ends_with("_inv")) t.shape = {1};
+       },
+       "model.layers.1.mlp.experts.0.gate_proj.weight_scale_inv",
+       {"one scale for the whole tensor (per-tensor FP8)"}},
+      {"FP8 with scales of four dimensions",
+       kFp8,
+       [](Variant& v) {
+         for (auto& t : v.tensors)
+           if (t.name.ends_with("_inv")) t.shape = {t.shape[0], 1, t.shape[1], 1};
+       },
+       "model.layers.1.mlp.experts.0.gate_proj.weight_scale_inv",
+       {"scales of 4 dimensions"}},
+      {"experts that nobody has quantized",
+       kFp8,
+       [](Variant& v) {
+         v.remove("weight_scale_inv");
+         for (auto& t : v.tensors)
+           if (t.dtype == "F8_E4M3") t.dtype = "BF16";
+       },
+       "model.layers.1.mlp.experts.0.gate_proj.weight",
+       {"has dtype BF16: it is not quantized yet"}},
+      {"a layer of which nothing is there",
+       kMxfp4,
+       config("num_hidden_layers", 9),
+       "",
+       {"\"num_hidden_layers\": 9", "no tensor of 6 of these layers, the first of them layer 3"}},
       // fused experts
       {"fused experts",
        kMxfp4,
@@ -217,7 +260,7 @@ std::vector<Refused> refused_variants() {
        kMxfp4,
        dtype(kW1 + "scale", "F32"),
        "layers.1.ffn.experts.0.w1.scale",
-       {"has dtype F32; F8_E8M0 was expected"}},
+       {"has dtype F32; F8_E8M0 or U8 was expected"}},
       {"FP8 scales of two dtypes",
        kFp8,
        dtype(kDown + "weight_scale_inv", "F8_E8M0"),
@@ -243,11 +286,6 @@ std::vector<Refused> refused_variants() {
        shape(kGate + "weight_scale_2", {2}),
        "model.layers.1.mlp.experts.0.gate_proj.weight_scale_2",
        {"shape [2]"}},
-      {"a tensor scale in two dimensions",
-       kNvfp4,
-       shape(kGate + "weight_scale_2", {1, 1}),
-       "model.layers.1.mlp.experts.0.gate_proj.weight_scale_2",
-       {"shape [1, 1]"}},
       // shapes
       {"a weight with a row more",
        kMxfp4,

@@ -20,17 +20,17 @@ struct Golden {
   format::Geometry geometry;
   std::vector<std::uint64_t> layers;
   std::uint32_t block_rows, block_cols;
-  bool scale_is_e8m0;
+  ScaleType scale_type;
 };
 
 const Golden kGoldens[] = {
-    {"ds4-mini", Family::mxfp4, {2, 3, 192, 128}, {0, 1}, 1, 32, true},
-    {"fp8-blocks", Family::fp8, {1, 1, 128, 128}, {0}, 32, 64, false},
-    {"fp8-edge", Family::fp8, {1, 8, 192, 128}, {0}, 128, 128, false},
-    {"glm-fp8-mini", Family::fp8, {3, 2, 256, 256}, {1, 2}, 128, 128, false},
-    {"glm-nvfp4-mini", Family::nvfp4, {3, 3, 192, 128}, {1, 2}, 1, 16, false},
-    {"kimi-nvfp4-mini", Family::nvfp4, {2, 2, 128, 128}, {1}, 1, 16, false},
-    {"nvfp4-edge", Family::nvfp4, {1, 8, 192, 128}, {0}, 1, 16, false},
+    {"ds4-mini", Family::mxfp4, {2, 3, 192, 128}, {0, 1}, 1, 32, ScaleType::e8m0},
+    {"fp8-blocks", Family::fp8, {1, 1, 128, 128}, {0}, 32, 64, ScaleType::f32},
+    {"fp8-edge", Family::fp8, {1, 8, 192, 128}, {0}, 128, 128, ScaleType::f32},
+    {"glm-fp8-mini", Family::fp8, {3, 2, 256, 256}, {1, 2}, 128, 128, ScaleType::f32},
+    {"glm-nvfp4-mini", Family::nvfp4, {3, 3, 192, 128}, {1, 2}, 1, 16, ScaleType::e4m3},
+    {"kimi-nvfp4-mini", Family::nvfp4, {2, 2, 128, 128}, {1}, 1, 16, ScaleType::e4m3},
+    {"nvfp4-edge", Family::nvfp4, {1, 8, 192, 128}, {0}, 1, 16, ScaleType::e4m3},
 };
 
 }  // namespace
@@ -45,7 +45,7 @@ TEST_CASE("the experts of every golden checkpoint are found") {
     CHECK(model.geometry == golden.geometry);
     CHECK(model.block_rows == golden.block_rows);
     CHECK(model.block_cols == golden.block_cols);
-    CHECK(model.scale_is_e8m0 == golden.scale_is_e8m0);
+    CHECK(model.scale_type == golden.scale_type);
     REQUIRE(model.layers.size() == golden.layers.size());
     std::uint64_t tensors = 0;
     for (std::size_t key = 0; key < model.layers.size(); ++key) {

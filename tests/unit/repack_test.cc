@@ -157,7 +157,7 @@ TEST_CASE("little memory gives the same bytes") {
   }
   CHECK_THROWS_WITH_AS(
       repack(Context{.memory = 1000}, options_for(scratch / "in", scratch / "x", Granularity::row, 4)),
-      doctest::Contains("smallest that works here is 512 KiB"), Error);
+      doctest::Contains("smallest that works is 524288"), Error);
 }
 
 TEST_CASE("a second run does nothing; a record, the size and, if asked for, the content decide") {

@@ -2,6 +2,8 @@
 // converted.
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "format/pack.h"
@@ -37,4 +39,39 @@ TEST_CASE("numbers in meta.json and sidecars are whole and not negative") {
                            doctest::Contains("is not a pack's sidecar"), Error);
     }
   }
+}
+
+TEST_CASE("two tiers have the tag delta; their slots tell them apart") {
+  CHECK(format::tag(format::Tier::delta) == format::tag(format::Tier::deltaq));
+  for (const std::uint64_t hidden : {128, 320, 4096, 5120}) {  // with and without a factor of 5
+    CAPTURE(hidden);
+    const format::Geometry geometry{2, 3, hidden, 2048};
+    for (const std::uint64_t world : {1, 2}) {
+      const format::RankShape shape = format::rank_shape(geometry, world);
+      std::set<std::string> stems;
+      for (const format::Tier tier : format::kTiers) {
+        const format::PackSpec spec =
+            format::pack_spec(tier, geometry, shape, "pin", format::ZeroMode::automatic);
+        const format::Sidecar sidecar = format::parse_sidecar(format::sidecar_json(spec, {0, 1}), "sidecar");
+        CHECK(sidecar.spec == spec);
+        CHECK(format::settled_tier(sidecar.spec, shape) == tier);
+        if (hidden % 5 != 0) CHECK(sidecar.spec.tier == tier);
+        stems.insert(format::pack_stem(spec, 0, world));
+      }
+      CHECK(stems.size() == std::size(format::kTiers));
+    }
+  }
+}
+
+TEST_CASE("drafter blocks make a pack longer, and another one") {
+  format::Geometry geometry{43, 256, 4096, 2048};
+  const format::RankShape shape = format::rank_shape(geometry, 1);
+  const auto spec = [&] {
+    return format::pack_spec(format::Tier::base, geometry, shape, "pin", format::ZeroMode::automatic);
+  };
+  const format::PackSpec without = spec();
+  geometry.drafts = 3;
+  CHECK(without.n_layers == 44);
+  CHECK(spec().n_layers == 47);
+  CHECK(format::pack_key(spec()) != format::pack_key(without));
 }

@@ -76,11 +76,11 @@ struct Nvfp4Source {
   }
   __device__ Place place(Origin lane) const {
     return {slice.weight + lane.row * slice.weight_stride + lane.col / 2,
-            slice.scale + lane.row * slice.scale_stride + lane.col / 16};
+            slice.scale + lane.row * slice.scale_stride + lane.col / kNvfp4Group};
   }
   __device__ Raw load(const Place& place, unsigned step) const {
     return {*reinterpret_cast<const uint4*>(place.weights + step * (kStepCols / 2)),
-            *reinterpret_cast<const std::uint16_t*>(place.scales + step * (kStepCols / 16))};
+            *reinterpret_cast<const std::uint16_t*>(place.scales + step * (kStepCols / kNvfp4Group))};
   }
   __device__ Block block(const Raw& raw, const Shared& shared, Origin, unsigned, ZeroRule zeros,
                          Tally& tally) const {
@@ -99,10 +99,10 @@ __device__ Raw8 load_fp8(const Place& place, unsigned step) {
 }
 __device__ Word fp8_scale_bits(const Fp8Slice& slice, std::uint64_t block_row, std::uint64_t block_col) {
   const std::uint8_t* row = slice.scale + block_row * slice.scale_stride;
-  return slice.scale_is_e8m0 ? row[block_col] : reinterpret_cast<const Word*>(row)[block_col];
+  return format::scale_bits(slice.scale_type, row + block_col * format::scale_size(slice.scale_type));
 }
 __device__ bool fp8_scale_finite(const Fp8Slice& slice, Word bits) {
-  return slice.scale_is_e8m0 ? bits != 255 : f32_is_finite(bits);
+  return format::scale_is_finite(slice.scale_type, bits);
 }
 
 // Scale blocks of whole panels and 32 * 2^n columns: a segment is in one of them, or has its own few.
@@ -120,8 +120,9 @@ struct Fp8Source {
     const std::uint64_t block_row = static_cast<std::uint32_t>(segment.row) / slice.block_rows;
     for (std::uint64_t i = threadIdx.x; first + i <= last; i += kWarps * kLanes) {
       const Word bits = fp8_scale_bits(slice, block_row, first + i);
-      const Factor factor =
-          slice.scale_is_e8m0 ? factor_of_e8m0(static_cast<std::uint8_t>(bits)) : factor_of_f32(bits);
+      const Factor factor = slice.scale_type == ScaleType::e8m0
+                                ? factor_of_e8m0(static_cast<std::uint8_t>(bits))
+                                : factor_of_f32(bits);
       shared.scales[i] = fp8_scale(factor, fp8_scale_finite(slice, bits));
     }
   }
@@ -153,8 +154,7 @@ struct AnyFp8Source {
       const std::uint64_t col = lane.col + step * kStepCols + c;
       const Word bits = fp8_scale_bits(slice, lane.row / slice.block_rows, col / slice.block_cols);
       tally.bad |= !fp8_scale_finite(slice, bits);
-      return slice.scale_is_e8m0 ? format::e8m0_value(static_cast<std::uint8_t>(bits))
-                                 : double{float_of(bits)};
+      return format::scale_value(slice.scale_type, bits);
     };
     return fp8_any_block(bytes, factor_at, zeros, tally);
   }

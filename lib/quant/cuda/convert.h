@@ -1,6 +1,6 @@
 // The conversions of quant/kernels.h on a GPU. Everything is enqueued on a stream; slices and targets are
 // those of the CPU's kernels, but in device memory and aligned: weights, their strides and targets to 16
-// bytes, MXFP4 and NVFP4 scales and their strides to 2, f32 scales to 4.
+// bytes, MXFP4 and NVFP4 scales and their strides to 2.
 #pragma once
 
 #include <cuda_runtime.h>

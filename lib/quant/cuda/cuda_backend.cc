@@ -90,25 +90,13 @@ struct Extent {
   std::uint64_t row_bytes, rows;
   std::uint64_t bytes() const { return row_bytes * rows; }
 };
-Extent weight_extent(const Mxfp4Slice& s) {
-  return {s.cols / 2, s.rows};
+template <typename AnySlice>
+Extent weight_extent(const AnySlice& s) {
+  return {s.weight_row_bytes(), s.rows};
 }
-Extent weight_extent(const Nvfp4Slice& s) {
-  return {s.cols / 2, s.rows};
-}
-Extent weight_extent(const Fp8Slice& s) {
-  return {s.cols, s.rows};
-}
-Extent scale_extent(const Mxfp4Slice& s) {
-  return {s.cols / 32, s.rows};
-}
-Extent scale_extent(const Nvfp4Slice& s) {
-  return {s.cols / 16, s.rows};
-}
-Extent scale_extent(const Fp8Slice& s) {
-  const std::uint64_t down = (s.rows + s.block_rows - 1) / s.block_rows;
-  const std::uint64_t across = (s.cols + s.block_cols - 1) / s.block_cols;
-  return {across * (s.scale_is_e8m0 ? 1 : 4), down};
+template <typename AnySlice>
+Extent scale_extent(const AnySlice& s) {
+  return {s.scale_row_bytes(), s.scale_rows()};
 }
 
 // One of an expert's two matrices: projections that stand one below the other, and what is made of them.

@@ -69,7 +69,7 @@ PLANESMITH_HD constexpr Factor factor_of_e8m0(std::uint8_t byte) {
 }
 
 // The thresholds of the magnitude index (format::magnitude_index) are four levels, shifted.
-inline constexpr int kLevels = 4, kThresholds = 7;
+inline constexpr int kLevels = 4, kThresholds = format::kThresholds;
 PLANESMITH_HD constexpr Word level(int i) {  // in eighths
   constexpr std::uint8_t table[kLevels] = {8, 10, 12, 14};
   return table[i];
@@ -82,6 +82,15 @@ PLANESMITH_HD constexpr int threshold_shift(int i) {
   constexpr std::int8_t table[kThresholds] = {-2, -1, 0, 0, 1, 1, 2};
   return table[i];
 }
+
+constexpr bool thresholds_are_the_format_s() {
+  for (int i = 0; i < kThresholds; ++i)
+    if (level(threshold_level(i)) * format::power_of_two(threshold_shift(i) - 3) !=
+        format::magnitude_threshold(i))
+      return false;
+  return true;
+}
+static_assert(thresholds_are_the_format_s());
 
 // What follows from a factor's significand alone, as codes of octave 0.
 template <int kSteps>

@@ -1,0 +1,12 @@
+// What --memory allows.
+#pragma once
+
+#include <cstdint>
+
+namespace planesmith {
+
+// How many workers of `each` bytes, at most `most`, fit beside `fixed` bytes into `memory`. Error (usage):
+// not even one; it says what the smallest --memory that works is.
+int workers_within(std::uint64_t memory, std::uint64_t fixed, std::uint64_t each, int most);
+
+}  // namespace planesmith

@@ -1,0 +1,84 @@
+#include "checkpoint/files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace planesmith {
+namespace {
+
+constexpr std::string_view kShardSuffix = ".safetensors", kBinSuffix = ".bin",
+                           kLoneShard = "model.safetensors";
+
+// Names with a leading dot are not the checkpoint's (editors, archives).
+std::vector<std::string> files_ending_in(Os& os, const std::string& directory, std::string_view suffix) {
+  std::vector<std::string> names;
+  for (std::string& name : list_dir(os, directory))
+    if (name.ends_with(suffix) && name.front() != '.' && !S_ISDIR(status(os, join(directory, name)).st_mode))
+      names.push_back(std::move(name));
+  return names;
+}
+
+std::optional<std::string> first_missing(Os& os, const std::string& directory,
+                                         const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (!exists(os, join(directory, name))) return name;
+  return std::nullopt;
+}
+
+Error missing(const std::string& path, std::string_view index) {
+  return Error(path, fmt::format("is listed in {} but missing; is the download complete?", index));
+}
+
+}  // namespace
+
+CheckpointFiles checkpoint_files(Os& os, const std::string& directory) {
+  CheckpointFiles out;
+  const std::string index_path = join(directory, kIndexName);
+  if (!exists(os, index_path)) {
+    out.shards = files_ending_in(os, directory, kShardSuffix);
+    if (out.shards.empty())
+      throw Error(directory, fmt::format("has neither {} nor a *{} file", kIndexName, kShardSuffix));
+    return out;
+  }
+  out.index = read_checkpoint_index(File::open_read(os, index_path));
+  out.shards = out.index->shards;
+  const std::optional<std::string> absent = first_missing(os, directory, out.shards);
+  if (!absent) return out;
+  const bool lists_lone = std::binary_search(out.shards.begin(), out.shards.end(), kLoneShard);
+  if (lists_lone || !exists(os, join(directory, kLoneShard)))
+    throw missing(join(directory, *absent), kIndexName);
+  out.notes.push_back(fmt::format("{} lists '{}' and perhaps more that is not there; {} is taken instead",
+                                  kIndexName, *absent, kLoneShard));
+  out.shards = {std::string(kLoneShard)};
+  out.index.reset();
+  return out;
+}
+
+std::vector<std::string> content_files(Os& os, const std::string& directory) {
+  std::set<std::string> names;
+  const bool has_index = exists(os, join(directory, kIndexName));
+  const std::vector<std::string> safetensors = files_ending_in(os, directory, kShardSuffix);
+  if (has_index)
+    for (std::string& name : checkpoint_files(os, directory).shards) names.insert(std::move(name));
+  if (const std::string path = join(directory, kBinIndexName); exists(os, path)) {
+    const std::vector<std::string> listed = read_checkpoint_index(File::open_read(os, path)).shards;
+    const std::optional<std::string> absent = first_missing(os, directory, listed);
+    if (!absent)
+      names.insert(listed.begin(), listed.end());
+    else if (safetensors.empty())
+      throw missing(join(directory, *absent), kBinIndexName);
+    else if (!has_index)  // left over from another form of the model
+      names.insert(safetensors.begin(), safetensors.end());
+  } else if (!has_index) {
+    names.insert(safetensors.begin(), safetensors.end());
+    for (std::string& name : files_ending_in(os, directory, kBinSuffix)) names.insert(std::move(name));
+  }
+  return {names.begin(), names.end()};
+}
+
+}  // namespace planesmith
