@@ -27,10 +27,10 @@ struct Place {
 };
 
 Place place_of(const chunks::ChunkManifest& m, const chunks::Member& member) {
-  const auto [first, last] = m.frames_of(member.offset, member.end());
+  const auto [first, last] = m.grid().frames_of(member.offset, member.end());
   double content = 0, packed = 0;
   for (std::size_t f = first; f < last; ++f) {
-    content += static_cast<double>(m.content_size(f));
+    content += static_cast<double>(m.grid().size(f));
     packed += static_cast<double>(m.frames[f].size);
   }
   return {m.frames[first].part, m.frames[last - 1].part, content / packed};

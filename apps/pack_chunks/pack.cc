@@ -51,10 +51,10 @@ void show_plan(const chunks::PackPlan& plan, const PackFlags& flags) {
     print_result(pretty(Json{{"members", plan.layout.members().size()},
                              {"content_bytes", plan.content_size()},
                              {"stream_bytes", plan.layout.size()},
-                             {"frames", plan.frames},
-                             {"most_parts", plan.most_parts},
+                             {"frames", plan.grid.frames()},
+                             {"parts", plan.grid.parts()},
                              {"most_bytes", plan.most_bytes},
-                             {"threads", plan.threads},
+                             {"threads", plan.lanes.threads},
                              {"memory_bytes", plan.memory}}));
     return;
   }
@@ -62,12 +62,12 @@ void show_plan(const chunks::PackPlan& plan, const PackFlags& flags) {
   for (const chunks::Member& member : plan.layout.members())
     text += fmt::format("{:>15}  {}\n", member.size, printable(member.path));
   print_result(text + fmt::format("{} members, {} of content, a tar of {}\n"
-                                  "at most {} parts of up to {}, at most {} in all, in {} frames of {}\n"
+                                  "{} parts of up to {}, at most {} in all, in {} frames of {}\n"
                                   "{} threads, {} of buffers\n",
                                   plan.layout.members().size(), exact_size(plan.content_size()),
-                                  exact_size(plan.layout.size()), plan.most_parts,
-                                  exact_size(options.part_size), exact_size(plan.most_bytes), plan.frames,
-                                  exact_size(options.frame_size), plan.threads, exact_size(plan.memory)));
+                                  exact_size(plan.layout.size()), plan.grid.parts(),
+                                  exact_size(options.part_size), exact_size(plan.most_bytes), plan.grid.frames(),
+                                  exact_size(options.frame_size), plan.lanes.threads, exact_size(plan.memory)));
 }
 
 void show_result(const chunks::PackResult& result, const chunks::PackPlan& plan, bool json) {

@@ -42,7 +42,7 @@ chunks::ChunkSet set_of(const UnpackFlags& flags, bool from_stdin, const Context
   if (!from_stdin) return chunks::find_chunks(flags.inputs, flags.name, flags.manifest, context);
   chunks::ChunkSet set{
       .name = flags.name, .manifest = {}, .manifest_path = flags.manifest, .parts = {}, .extra = {}};
-  if (!flags.manifest.empty()) set.manifest = chunks::read_chunk_manifest(context.os, flags.manifest);
+  if (!flags.manifest.empty()) set.manifest = chunks::read_chunk_manifest(context, flags.manifest);
   return set;
 }
 

@@ -56,7 +56,7 @@ BlockDigests::Block BlockDigests::block(std::size_t m, std::uint64_t index) cons
   return b;
 }
 
-void BlockDigests::add(std::uint64_t stream_offset, ConstBytes bytes) {
+void BlockDigests::add(std::uint64_t stream_offset, ConstBytes bytes, Range range) {
   const std::uint64_t end = stream_offset + bytes.size();
   std::vector<Block> continued;  // at most one: it waits for others, so what others may wait for comes first
   std::size_t last_member = layout_.members().size();
@@ -67,6 +67,7 @@ void BlockDigests::add(std::uint64_t stream_offset, ConstBytes bytes) {
     if (piece.member == last_member) index = std::max(index, next_index);
     for (; index * kDigestBlock < piece.offset + piece.size; ++index) {
       const Block b = block(piece.member, index);
+      if (b.stream_begin < range.begin || b.stream_begin >= range.end) continue;
       if (b.stream_begin < stream_offset)
         continued.push_back(b);
       else
@@ -120,38 +121,40 @@ void BlockDigests::add_to(const Block& b, std::uint64_t stream_offset, ConstByte
   gate_.changed();
 }
 
-void BlockDigests::for_ended(std::uint64_t begin, std::uint64_t end,
+void BlockDigests::for_begun(std::uint64_t begin, std::uint64_t end,
                              const std::function<void(std::size_t)>& show) const {
   for (std::size_t m = layout_.member_at(begin);
        m < layout_.members().size() && layout_.members()[m].offset < end; ++m)
     for (std::uint64_t i = 0; i < layout_.members()[m].block_count(); ++i) {
       const Block b = block(m, i);
-      if (b.stream_begin != b.stream_end && b.stream_end > begin && b.stream_end <= end) show(first_[m] + i);
+      if (b.stream_begin != b.stream_end && b.stream_begin >= begin && b.stream_begin < end) show(first_[m] + i);
     }
 }
 
-std::vector<Xxh3> BlockDigests::ended_in(std::uint64_t begin, std::uint64_t end) const {
+std::vector<Xxh3> BlockDigests::begun_in(std::uint64_t begin, std::uint64_t end) const {
   std::vector<Xxh3> digests;
-  for_ended(begin, end, [&](std::size_t place) { digests.push_back(digests_[place]); });
+  for_begun(begin, end, [&](std::size_t place) { digests.push_back(digests_[place]); });
   return digests;
 }
 
 bool BlockDigests::give(std::uint64_t begin, std::uint64_t end, const std::vector<Xxh3>& digests) {
   std::size_t used = 0;
-  for_ended(begin, end, [&](std::size_t place) {
+  for_begun(begin, end, [&](std::size_t place) {
     if (used < digests.size()) digests_[place] = digests[used];
     ++used;
   });
   return used == digests.size();
 }
 
-std::uint64_t BlockDigests::block_begin(std::uint64_t stream_offset) const {
-  std::uint64_t begin = stream_offset;
+std::uint64_t BlockDigests::block_end(std::uint64_t stream_offset) const {
+  std::uint64_t end = stream_offset;
+  if (stream_offset >= layout_.size()) return end;
   layout_.visit(stream_offset, 1, [&](const Piece& piece) {
-    if (piece.kind == Piece::Kind::data)
-      begin = std::min(begin, block(piece.member, piece.offset / kDigestBlock).stream_begin);
+    if (piece.kind != Piece::Kind::data) return;
+    const Block b = block(piece.member, piece.offset / kDigestBlock);
+    if (b.stream_begin < stream_offset) end = b.stream_end;
   });
-  return begin;
+  return end;
 }
 
 std::vector<Xxh3> BlockDigests::of(std::size_t member) const {

@@ -19,19 +19,23 @@ class BlockDigests {
   BlockDigests(const Layout& layout, Gate& gate);
   ~BlockDigests();
 
-  // Takes in the stream's bytes from stream_offset on. Several threads may call this for ranges that together
-  // make up the stream; a block that began in an earlier range waits until that has been taken in.
-  void add(std::uint64_t stream_offset, ConstBytes bytes);
+  // A stretch of the stream whose blocks are digested together: those that begin in it.
+  struct Range {
+    std::uint64_t begin = 0, end = 0;
+  };
+  // Takes in the stream's bytes from stream_offset on, as far as they are of blocks that begin in the range.
+  // Several threads may call this for pieces that together make up the range and, behind it, the rest of the
+  // block that its end cuts through (block_end); a block that began in an earlier piece waits until that has been
+  // taken in.
+  void add(std::uint64_t stream_offset, ConstBytes bytes, Range range);
+  // Where the block that the stream offset cuts through ends in the stream; the offset itself where it cuts none.
+  std::uint64_t block_end(std::uint64_t stream_offset) const;
 
-  // Digests of the blocks whose data end in the stream range (begin, end], in order. All of [0, end) must
-  // have been added or given.
-  std::vector<Xxh3> ended_in(std::uint64_t begin, std::uint64_t end) const;
-  // The reverse: what ended_in(begin, end) returned in an earlier run. False where the number of digests is
+  // Digests of the blocks whose data begin in the stream range [begin, end), in order, once they were added.
+  std::vector<Xxh3> begun_in(std::uint64_t begin, std::uint64_t end) const;
+  // The reverse: what begun_in(begin, end) returned in an earlier run. False where the number of digests is
   // wrong.
   bool give(std::uint64_t begin, std::uint64_t end, const std::vector<Xxh3>& digests);
-  // Where the block that the stream offset cuts through begins in the stream; the offset itself where it cuts
-  // none.
-  std::uint64_t block_begin(std::uint64_t stream_offset) const;
 
   // Digests of all blocks of a member, once everything was added.
   std::vector<Xxh3> of(std::size_t member) const;
@@ -47,7 +51,7 @@ class BlockDigests {
   Block block(std::size_t member, std::uint64_t index) const;
   Xxh3& digest(const Block& block) { return digests_[first_[block.member] + block.index]; }
   void add_to(const Block& block, std::uint64_t stream_offset, ConstBytes bytes);
-  void for_ended(std::uint64_t begin, std::uint64_t end,
+  void for_begun(std::uint64_t begin, std::uint64_t end,
                  const std::function<void(std::size_t place)>& show) const;
 
   const Layout& layout_;

@@ -9,8 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/context.h"
 #include "base/json.h"
 #include "chunks/chunk_names.h"
+#include "chunks/frame_grid.h"
 #include "chunks/layout.h"
 #include "manifest/fields.h"
 #include "manifest/manifest.h"
@@ -26,22 +28,16 @@ struct FrameEntry {
 };
 
 struct ChunkManifest {
-  std::string tool{}, zstd{};  // versions that made the parts
+  std::string tool{}, zstd{}, tar{};  // versions that made the parts; tar: empty where it is not told
   std::string name{};
   int level = 0;
-  std::uint64_t frame_size = 0;  // content bytes of every frame but the last
-  std::uint64_t part_size = 0;   // no part is larger
+  std::uint64_t frame_size = 0, part_size = 0;  // no frame has more content; no part is larger
+  std::uint64_t part_content = 0;               // content of every part but the last; 0: frame_grid.h
   std::vector<FileEntry> parts{};
   std::vector<FrameEntry> frames{};
   Layout layout;  // members with their digests, and the size of the tar stream
 
-  std::uint64_t content_size(std::size_t frame) const {
-    return std::min(frame_size, layout.size() - frame * frame_size);
-  }
-  // Frames whose content overlaps the stream range [begin, end): [first, second).
-  std::pair<std::size_t, std::size_t> frames_of(std::uint64_t begin, std::uint64_t end) const {
-    return {begin / frame_size, begin == end ? begin / frame_size : (end - 1) / frame_size + 1};
-  }
+  FrameGrid grid() const { return {layout.size(), frame_size, part_content}; }
   std::uint64_t packed_size() const;                     // of all parts
   std::uint64_t packed_offset(std::size_t frame) const;  // in all parts, one after the other
 };
@@ -54,6 +50,9 @@ Json digests_to_json(const std::vector<Xxh3>& digests);
 std::string to_json(const ChunkManifest& manifest);
 // Errors: not a manifest, not of this kind, names that leave the directory, contradictions.
 ChunkManifest parse_chunk_manifest(std::string_view text, const std::string& path);
-ChunkManifest read_chunk_manifest(Os& os, const std::string& path);
+// The same of a file of any length. Errors, besides: what it says takes more than half of context.memory.
+ChunkManifest read_chunk_manifest(const Context& context, const std::string& path);
+// Whether the file is JSON of that kind at all; false also where it cannot be read.
+bool is_chunk_manifest(const Context& context, const std::string& path);
 
 }  // namespace planesmith::chunks

@@ -9,19 +9,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json.h"
 
 namespace planesmith::chunks {
 namespace {
-
-bool is_chunk_manifest(const Context& context, const std::string& path) {
-  try {
-    const Json json = read_json(context.os, path);
-    return json.is_object() && json.contains("kind") && json.at("kind") == "chunks";
-  } catch (const Error&) {
-    return false;
-  }
-}
 
 std::string only_name_in(const std::string& dir, const Context& context) {
   std::set<std::string> names;
@@ -65,6 +55,24 @@ std::string find_manifest(Os& os, const std::string& dir, const std::string& nam
   return "";
 }
 
+std::vector<std::string> files_of_set(Os& os, const std::string& dir, const std::string& name) {
+  // Parts, and what earlier versions left beside them when they were interrupted.
+  const auto numbered = [&](const std::string& file, const std::string& middle) {
+    const std::string prefix = name + middle;
+    std::string_view rest = file;
+    if (!rest.starts_with(prefix)) return false;
+    rest.remove_prefix(prefix.size());
+    if (rest.ends_with(".tmp")) rest.remove_suffix(4);
+    return !rest.empty() && rest.find_first_not_of("0123456789") == rest.npos;
+  };
+  std::vector<std::string> found;
+  for (const std::string& file : list_dir(os, dir))
+    if (file == manifest_name(name) || file == old_manifest_name(name) || file == digest_list_name(name) ||
+        numbered(file, ".tar.zst.part.") || numbered(file, ".tar.zst.record."))
+      found.push_back(file);
+  return found;
+}
+
 ChunkSet find_chunks(const std::vector<std::string>& inputs, const std::string& name,
                      const std::string& manifest, const Context& context) {
   ChunkSet set{.name = name, .manifest = {}, .manifest_path = manifest, .parts = {}, .extra = {}};
@@ -89,7 +97,7 @@ ChunkSet find_chunks(const std::vector<std::string>& inputs, const std::string& 
     set.parts = std::move(files);
     return set;
   }
-  set.manifest = read_chunk_manifest(context.os, set.manifest_path);
+  set.manifest = read_chunk_manifest(context, set.manifest_path);
   set.name = set.manifest->name;
   std::map<std::string, std::string> by_name;
   for (const std::string& file : files)

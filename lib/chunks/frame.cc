@@ -69,6 +69,9 @@ Compressor::Compressor(int level) : state_(std::make_unique<State>()) {
   if (!state_->context) throw std::bad_alloc();
   checked(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_compressionLevel, level));
   checked(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_checksumFlag, 1));
+  // All of a frame is in memory, and stays where it is: nothing is copied although it is compressed in strides.
+  checked(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_stableInBuffer, 1));
+  checked(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_stableOutBuffer, 1));
 }
 Compressor::Compressor(Compressor&&) noexcept = default;
 Compressor::~Compressor() = default;
@@ -77,10 +80,22 @@ std::uint64_t Compressor::memory(int level, std::uint64_t content_size) {
   return level == 0 ? 0 : ZSTD_estimateCCtxSize_usingCParams(ZSTD_getCParams(level, content_size, 0));
 }
 
-std::size_t Compressor::compress(ConstBytes content, Bytes frame) {
+std::size_t Compressor::compress(ConstBytes content, Bytes frame, const Context& context) {
   if (state_->level == 0) return store(content, frame);
-  return checked(
-      ZSTD_compress2(state_->context.get(), frame.data(), frame.size(), content.data(), content.size()));
+  constexpr std::size_t kStride = 256 << 10;  // at level 19 a tenth of a second
+  ZSTD_CCtx* const zstd = state_->context.get();
+  checked(ZSTD_CCtx_reset(zstd, ZSTD_reset_session_only));
+  checked(ZSTD_CCtx_setPledgedSrcSize(zstd, content.size()));
+  ZSTD_inBuffer in{content.data(), 0, 0};
+  ZSTD_outBuffer out{frame.data(), frame.size(), 0};
+  do {
+    context.check_stop();
+    in.size = std::min(in.size + kStride, content.size());
+    const bool last = in.size == content.size();
+    const std::size_t left = checked(ZSTD_compressStream2(zstd, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue));
+    if (last && left == 0) break;
+  } while (true);
+  return out.pos <= stored_size(content.size()) ? out.pos : store(content, frame);
 }
 
 struct Decompressor::State {

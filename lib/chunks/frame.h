@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/context.h"
 #include "base/file.h"
 
 namespace planesmith::chunks {
@@ -24,8 +25,10 @@ class Compressor {
   ~Compressor();
   static std::uint64_t memory(int level,
                               std::uint64_t content_size);  // bytes that it allocates besides the buffers
-  // `frame` has room for frame_bound(content.size()) bytes; returns how many were used.
-  std::size_t compress(ConstBytes content, Bytes frame);
+  // `frame` has room for frame_bound(content.size()) bytes; returns how many were used, at most
+  // stored_size(content.size()). Stop is polled every few milliseconds, at the highest levels every tenth of a
+  // second.
+  std::size_t compress(ConstBytes content, Bytes frame, const Context& context);
 
  private:
   struct State;

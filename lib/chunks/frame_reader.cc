@@ -50,7 +50,7 @@ ConstBytes FrameReader::read(ByteSource& stream, std::size_t f) {
 }
 
 Bytes FrameReader::buffer(std::size_t f) {
-  return {content_.get(), manifest_.content_size(f)};
+  return {content_.get(), manifest_.grid().size(f)};
 }
 
 Bytes FrameReader::content(ConstBytes frame, std::size_t f, const std::string& part_path) {

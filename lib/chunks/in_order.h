@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <vector>
 
 namespace planesmith::chunks {
 
@@ -26,11 +27,19 @@ class Gate {
   std::exception_ptr failure_;
 };
 
-// make(index, worker, slot) for index = first..count-1 on up to `threads` threads, and for each that is made
-// take(index, slot) in ascending order, one at a time, by whichever thread comes by. At most `slots` indices
-// are between the start of make and the end of take; `slot` (0..slots-1) tells them apart.
-void in_order(Gate& gate, std::size_t first, std::size_t count, int threads, std::size_t slots,
-              const std::function<void(std::size_t index, int worker, std::size_t slot)>& make,
-              const std::function<void(std::size_t index, std::size_t slot)>& take);
+struct Lanes {
+  int threads = 1;
+  std::size_t slots = 1;    // at least one; results that wait for their turn
+  std::size_t at_once = 1;  // at least one; sequences that are begun and not finished
+};
+
+// Sequences of work, one beside the other: make(sequence, index, worker, slot) for each index below the sequence's
+// length, begun in ascending order, and for each that is made take(sequence, index, slot) in ascending order, one
+// at a time in each sequence, by any thread. At most lanes.slots indices are between the start of make and the
+// end of take; `slot` tells them apart.
+void side_by_side(
+    Gate& gate, const std::vector<std::size_t>& lengths, const Lanes& lanes,
+    const std::function<void(std::size_t sequence, std::size_t index, int worker, std::size_t slot)>& make,
+    const std::function<void(std::size_t sequence, std::size_t index, std::size_t slot)>& take);
 
 }  // namespace planesmith::chunks

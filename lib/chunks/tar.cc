@@ -111,7 +111,9 @@ std::string tar_header(const Member& member) {
     if (!fine)
       throw Error(member.path, fmt::format("no tar header can be made: {}", archive_error_string(out.get())));
   };
+  // All that could be left to a default is said, so that a default that changes changes nothing here.
   check(archive_write_set_format_pax_restricted(out.get()) == ARCHIVE_OK);
+  check(archive_write_set_format_option(out.get(), "pax", "hdrcharset", "UTF-8") == ARCHIVE_OK);
   check(archive_write_set_bytes_per_block(out.get(), 0) == ARCHIVE_OK);  // pass everything on at once
   check(archive_write_open(out.get(), &header, nullptr, append, nullptr) == ARCHIVE_OK);
   check(archive_write_header(out.get(), entry.get()) == ARCHIVE_OK);
@@ -123,6 +125,10 @@ std::string tar_header(const Member& member) {
   }
   header.complete = true;
   return std::move(header.bytes);
+}
+
+std::string tar_writer_version() {
+  return archive_version_string();
 }
 
 Member parse_tar_header(std::string_view header) {

@@ -18,6 +18,9 @@ namespace planesmith::chunks {
 // target, extents.
 std::string tar_header(const Member& member);
 
+// What writes them: a set is continued by the same only.
+std::string tar_writer_version();
+
 // The other way round: what these bytes say about the member. Errors: anything but exactly one header.
 Member parse_tar_header(std::string_view header);
 

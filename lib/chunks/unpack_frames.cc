@@ -134,7 +134,7 @@ void FrameUnpacker::choose_members() {
   job_of_.assign(members.size(), made_as.size());
   for (const auto& [i, path] : made_as) {
     const Member& member = members[i];
-    const auto [first, end] = m_.frames_of(member.data_offset, member.data_offset + member.data_size());
+    const auto [first, end] = m_.grid().frames_of(member.data_offset, member.data_offset + member.data_size());
     job_of_[i] = jobs_.size();
     jobs_.push_back({.member = i, .path = path, .first = first, .end = end, .from = first});
     ++result_.files;
@@ -260,7 +260,7 @@ void FrameUnpacker::check_space() const {
 
 void FrameUnpacker::unpack_batches(Target& target) {
   std::uint64_t total = 0;
-  for (const std::size_t f : needed_) total += m_.content_size(f);
+  for (const std::size_t f : needed_) total += m_.grid().size(f);
   context_.progress.begin(feed_ ? "fetching and unpacking" : "unpacking", total);
   if (feed_) {
     for (const std::size_t f : needed_)
@@ -276,7 +276,7 @@ void FrameUnpacker::unpack_batches(Target& target) {
       if (options_.stream_delete && end != begin &&
           m_.frames[needed_[end]].part != m_.frames[needed_[end - 1]].part)
         break;
-      content += m_.content_size(needed_[end]);
+      content += m_.grid().size(needed_[end]);
     }
     unpack_frames(target, std::span(needed_).subspan(begin, end - begin));
     const std::size_t done = needed_[end - 1] + 1;
@@ -365,7 +365,7 @@ ConstBytes FrameUnpacker::content_of(FrameReader& reader, ConstBytes frame, std:
 }
 
 void FrameUnpacker::write_frame(const Target& target, std::size_t f, ConstBytes content) const {
-  const std::uint64_t begin = f * m_.frame_size;
+  const std::uint64_t begin = m_.grid().begin(f);
   m_.layout.visit(begin, content.size(), [&](const Piece& piece) {
     if (piece.kind != Piece::Kind::data || job_of_[piece.member] == jobs_.size()) return;
     const Job& job = jobs_[job_of_[piece.member]];

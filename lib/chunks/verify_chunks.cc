@@ -13,7 +13,7 @@
 #include "base/stream.h"
 #include "chunks/block_digests.h"
 #include "chunks/frame_reader.h"
-#include "chunks/part_writer.h"
+#include "chunks/part_maker.h"
 #include "chunks/tar.h"
 
 namespace planesmith::chunks {
@@ -169,7 +169,7 @@ void check_members(const ChunkSet& set, const std::vector<bool>& usable, const C
       auto& reader = readers[static_cast<std::size_t>(w)];
       if (!reader) reader = std::make_unique<FrameReader>(m);
       const std::size_t part = m.frames[f].part;
-      const std::uint64_t at = f * m.frame_size;
+      const std::uint64_t at = m.grid().begin(f);
       bool whole = usable[part];
       if (whole) try {
           const File file = File::open_read(context.os, set.parts[part]);
@@ -181,7 +181,7 @@ void check_members(const ChunkSet& set, const std::vector<bool>& usable, const C
         }
       const Bytes content = reader->buffer(f);
       if (!whole) memset(content.data(), 0, content.size());  // the members in it will be found out
-      digests.add(at, content);
+      digests.add(at, content, {0, m.layout.size()});
       context.progress.advance(content.size());
     });
   });

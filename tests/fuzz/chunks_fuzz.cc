@@ -24,7 +24,7 @@ constexpr const char* kOut = "out";
 std::string stored(std::string_view content) {
   std::string frame(frame_bound(content.size()), '\0');
   const Bytes room(reinterpret_cast<std::uint8_t*>(frame.data()), frame.size());
-  frame.resize(Compressor(0).compress(bytes_of(content), room));
+  frame.resize(Compressor(0).compress(bytes_of(content), room, Context{}));
   return frame;
 }
 
@@ -39,7 +39,7 @@ bool fit(ChunkManifest& manifest, std::string_view content, std::string& parts) 
   if (manifest.layout.size() > kMiB) return false;
   FileEntry part = manifest.parts[0];
   for (std::size_t f = 0; f < manifest.frames.size(); ++f) {
-    const std::string piece = slice(content, f * manifest.frame_size, manifest.content_size(f));
+    const std::string piece = slice(content, manifest.grid().begin(f), manifest.grid().size(f));
     const std::string frame = stored(piece);
     manifest.frames[f] = {0, parts.size(), frame.size(), Xxh3::of(bytes_of(piece))};
     parts += frame;

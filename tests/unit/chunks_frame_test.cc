@@ -16,7 +16,7 @@ std::string compressed(int level, std::string_view content) {
   std::string frame(frame_bound(content.size()), '\0');
   Compressor compressor(level);
   frame.resize(
-      compressor.compress(bytes_of(content), {reinterpret_cast<std::uint8_t*>(frame.data()), frame.size()}));
+      compressor.compress(bytes_of(content), {reinterpret_cast<std::uint8_t*>(frame.data()), frame.size()}, Context{}));
   return frame;
 }
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "chunks/frame.h"
-#include "chunks/part_writer.h"
+#include "chunks/part_maker.h"
 #include "chunks/tar.h"
 #include "chunks/unpack.h"
 #include "chunks_tree.h"
@@ -36,7 +36,7 @@ std::string frame(std::uint64_t claimed, int blocks, int window_log = 17, char b
 std::string stored(const std::string& content) {
   std::string text(frame_bound(content.size()), '\0');
   text.resize(
-      Compressor(0).compress(bytes_of(content), {reinterpret_cast<std::uint8_t*>(text.data()), text.size()}));
+      Compressor(0).compress(bytes_of(content), {reinterpret_cast<std::uint8_t*>(text.data()), text.size()}, Context{}));
   return text;
 }
 
