@@ -127,7 +127,8 @@ void BlockDigests::for_begun(std::uint64_t begin, std::uint64_t end,
        m < layout_.members().size() && layout_.members()[m].offset < end; ++m)
     for (std::uint64_t i = 0; i < layout_.members()[m].block_count(); ++i) {
       const Block b = block(m, i);
-      if (b.stream_begin != b.stream_end && b.stream_begin >= begin && b.stream_begin < end) show(first_[m] + i);
+      if (b.stream_begin != b.stream_end && b.stream_begin >= begin && b.stream_begin < end)
+        show(first_[m] + i);
     }
 }
 

@@ -25,10 +25,11 @@ class BlockDigests {
   };
   // Takes in the stream's bytes from stream_offset on, as far as they are of blocks that begin in the range.
   // Several threads may call this for pieces that together make up the range and, behind it, the rest of the
-  // block that its end cuts through (block_end); a block that began in an earlier piece waits until that has been
-  // taken in.
+  // block that its end cuts through (block_end); a block that began in an earlier piece waits until that has
+  // been taken in.
   void add(std::uint64_t stream_offset, ConstBytes bytes, Range range);
-  // Where the block that the stream offset cuts through ends in the stream; the offset itself where it cuts none.
+  // Where the block that the stream offset cuts through ends in the stream; the offset itself where it cuts
+  // none.
   std::uint64_t block_end(std::uint64_t stream_offset) const;
 
   // Digests of the blocks whose data begin in the stream range [begin, end), in order, once they were added.

@@ -29,7 +29,8 @@ ChunkSet find_chunks(const std::vector<std::string>& inputs, const std::string& 
 // is not.
 std::string find_manifest(Os& os, const std::string& dir, const std::string& name);
 
-// Names of all files of a set that pack makes, as far as they are there; those of an earlier version included.
+// Names of all files of a set that pack makes, as far as they are there; those of an earlier version
+// included.
 std::vector<std::string> files_of_set(Os& os, const std::string& dir, const std::string& name);
 
 // find_chunks, and an Error where there is no manifest.

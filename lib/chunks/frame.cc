@@ -69,7 +69,8 @@ Compressor::Compressor(int level) : state_(std::make_unique<State>()) {
   if (!state_->context) throw std::bad_alloc();
   checked(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_compressionLevel, level));
   checked(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_checksumFlag, 1));
-  // All of a frame is in memory, and stays where it is: nothing is copied although it is compressed in strides.
+  // All of a frame is in memory, and stays where it is: nothing is copied although it is compressed in
+  // strides.
   checked(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_stableInBuffer, 1));
   checked(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_stableOutBuffer, 1));
 }
@@ -92,7 +93,8 @@ std::size_t Compressor::compress(ConstBytes content, Bytes frame, const Context&
     context.check_stop();
     in.size = std::min(in.size + kStride, content.size());
     const bool last = in.size == content.size();
-    const std::size_t left = checked(ZSTD_compressStream2(zstd, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue));
+    const std::size_t left =
+        checked(ZSTD_compressStream2(zstd, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue));
     if (last && left == 0) break;
   } while (true);
   return out.pos <= stored_size(content.size()) ? out.pos : store(content, frame);

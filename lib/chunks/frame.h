@@ -26,8 +26,8 @@ class Compressor {
   static std::uint64_t memory(int level,
                               std::uint64_t content_size);  // bytes that it allocates besides the buffers
   // `frame` has room for frame_bound(content.size()) bytes; returns how many were used, at most
-  // stored_size(content.size()). Stop is polled every few milliseconds, at the highest levels every tenth of a
-  // second.
+  // stored_size(content.size()). Stop is polled every few milliseconds, at the highest levels every tenth of
+  // a second.
   std::size_t compress(ConstBytes content, Bytes frame, const Context& context);
 
  private:

@@ -8,14 +8,16 @@
 
 namespace planesmith::chunks {
 
-// Frames have frame_size bytes of content each, but the last one of a part, and parts have part_content bytes, but
-// the last one: where a part ends does not depend on how well its frames compress, so that each can be made by
-// itself. part_content 0: a set of an earlier version, whose parts end where the next frame would make them too
-// long, so that only the last frame of all is shorter.
+// Frames have frame_size bytes of content each, but the last one of a part, and parts have part_content
+// bytes, but the last one: where a part ends does not depend on how well its frames compress, so that each
+// can be made by itself. part_content 0: a set of an earlier version, whose parts end where the next frame
+// would make them too long, so that only the last frame of all is shorter.
 struct FrameGrid {
   std::uint64_t stream_size = 0, frame_size = 1, part_content = 0;
 
-  std::uint64_t span() const { return part_content == 0 ? std::max<std::uint64_t>(stream_size, 1) : part_content; }
+  std::uint64_t span() const {
+    return part_content == 0 ? std::max<std::uint64_t>(stream_size, 1) : part_content;
+  }
   std::size_t frames_in_part() const { return (span() + frame_size - 1) / frame_size; }
   std::size_t parts() const { return (stream_size + span() - 1) / span(); }
   std::size_t frames() const {

@@ -106,7 +106,8 @@ void side_by_side(Gate& gate, const std::vector<std::size_t>& lengths, const Lan
         ++sequence.next_take;
         choice.free_slot(next.mapped());
       } else {
-        const std::size_t made = *choice.to_make(), slot = choice.take_slot(), index = choice[made].next_make++;
+        const std::size_t made = *choice.to_make(), slot = choice.take_slot(),
+                          index = choice[made].next_make++;
         choice.begin(made);
         lock.unlock();
         make(made, index, worker, slot);

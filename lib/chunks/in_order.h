@@ -33,10 +33,10 @@ struct Lanes {
   std::size_t at_once = 1;  // at least one; sequences that are begun and not finished
 };
 
-// Sequences of work, one beside the other: make(sequence, index, worker, slot) for each index below the sequence's
-// length, begun in ascending order, and for each that is made take(sequence, index, slot) in ascending order, one
-// at a time in each sequence, by any thread. At most lanes.slots indices are between the start of make and the
-// end of take; `slot` tells them apart.
+// Sequences of work, one beside the other: make(sequence, index, worker, slot) for each index below the
+// sequence's length, begun in ascending order, and for each that is made take(sequence, index, slot) in
+// ascending order, one at a time in each sequence, by any thread. At most lanes.slots indices are between the
+// start of make and the end of take; `slot` tells them apart.
 void side_by_side(
     Gate& gate, const std::vector<std::size_t>& lengths, const Lanes& lanes,
     const std::function<void(std::size_t sequence, std::size_t index, int worker, std::size_t slot)>& make,

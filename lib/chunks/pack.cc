@@ -41,8 +41,8 @@ std::string digest_of_options(const PackOptions& options) {
 std::string digest_of_members(const Layout& layout) {
   Sha256 sha;
   for (const Member& member : layout.members()) {
-    add_to(sha, member.path.size(), member.path, name(member.type), member.mode, member.size, member.target.size(),
-           member.target, member.extents.size());
+    add_to(sha, member.path.size(), member.path, name(member.type), member.mode, member.size,
+           member.target.size(), member.target, member.extents.size());
     for (const Extent& extent : member.extents) add_to(sha, extent.offset, extent.size);
   }
   return hex(sha.finish());
@@ -149,10 +149,12 @@ bool same_member(const Member& a, const Member& b) {
 
 void Packing::compare_with_files(const ChunkManifest& there, const std::string& manifest_path) const {
   const auto other = [&](const std::string& what) {
-    return Error(manifest_path, fmt::format("is there already and {}; choose another --name, or replace it with -f", what));
+    return Error(manifest_path,
+                 fmt::format("is there already and {}; choose another --name, or replace it with -f", what));
   };
-  if (there.level != options_.level || there.frame_size != options_.frame_size || there.part_size != options_.part_size ||
-      there.parts[0].xxh3.has_value() != options_.xxh3 || there.parts[0].sha256.empty() == options_.sha256)
+  if (there.level != options_.level || there.frame_size != options_.frame_size ||
+      there.part_size != options_.part_size || there.parts[0].xxh3.has_value() != options_.xxh3 ||
+      there.parts[0].sha256.empty() == options_.sha256)
     throw other("was made with other options (level, sizes of frames and parts, digests)");
   const auto &ours = plan_.layout.members(), &theirs = there.layout.members();
   for (std::size_t m = 0; m < std::max(ours.size(), theirs.size()); ++m)
@@ -176,21 +178,24 @@ PackResult Packing::complete(const std::string& manifest_path) {
     try {
       return read_chunk_manifest(context_, manifest_path);
     } catch (const Error& error) {
-      throw Error(manifest_path, error.reason() + "; choose another --name, or replace it and its parts with -f");
+      throw Error(manifest_path,
+                  error.reason() + "; choose another --name, or replace it and its parts with -f");
     }
   }();
   compare_with_files(there, manifest_path);
   const std::vector<std::size_t> damaged = damaged_parts(there, options_.out, options_.recheck, context_);
   if (damaged.empty())
     context_.progress.say(fmt::format(
-        "{}: complete, and made from these files; the parts are there in their sizes{}", printable(manifest_path),
+        "{}: complete, and made from these files; the parts are there in their sizes{}",
+        printable(manifest_path),
         options_.recheck ? " and with their digests" : " (--recheck compares their contents too)"));
   else
     context_.progress.say(fmt::format("{}: {} of {} parts missing or damaged; just these are made again",
                                       printable(manifest_path), damaged.size(), there.parts.size()));
   if (!damaged.empty()) remake_parts(there, out_, records_.directory(), damaged, plan_.origins, context_);
   const std::string list = digest_list_name(options_.name);
-  if (options_.sha256 && (!out_.exists(list) || options_.recheck)) out_.write_atomically(list, digest_list(there));
+  if (options_.sha256 && (!out_.exists(list) || options_.recheck))
+    out_.write_atomically(list, digest_list(there));
   records_.remove();
   const std::size_t kept = there.parts.size() - damaged.size();
   return {std::move(there), manifest_path, kept};
@@ -224,14 +229,16 @@ bool Packing::usable(std::size_t part, const PartRecord& record) const {
   if (record.files != digest_of_members(plan_.layout))
     throw refuse("that found other names, sizes, modes or holes in what is packed");
   const PartRange frames = range(part);
-  if (record.made.file.path != name_of_part(part) || record.made.frames.size() != frames.end - frames.first) return false;
+  if (record.made.file.path != name_of_part(part) || record.made.frames.size() != frames.end - frames.first)
+    return false;
   const File file = File::open_read(context_.os, path_of_part(part));
   bool fine = file.size() == record.made.file.size;
   if (fine && options_.recheck) {
     const FileEntry now = digested(file, record.made.file, context_);
     fine = now.xxh3 == record.made.file.xxh3 && now.sha256 == record.made.file.sha256;
   }
-  if (!fine) context_.progress.say(fmt::format("{}: is damaged, and made again", printable(path_of_part(part))));
+  if (!fine)
+    context_.progress.say(fmt::format("{}: is damaged, and made again", printable(path_of_part(part))));
   return fine;
 }
 
@@ -269,16 +276,18 @@ std::size_t Packing::take_over(BlockDigests& digests) {
   }
   for (const std::string& file : files_of_set(context_.os, options_.out, options_.name))
     if (!known.contains(file) && file != digest_list_name(options_.name))
-      throw Error(join(options_.out, file),
-                  "is there already and nothing tells that a run of this version made it from these files; choose "
-                  "another --name, or replace it with -f");
+      throw Error(
+          join(options_.out, file),
+          "is there already and nothing tells that a run of this version made it from these files; choose "
+          "another --name, or replace it with -f");
   if (!to_compare.empty()) {
     const std::set<std::size_t> other = changed(to_compare);
-    context_.progress.say(fmt::format(
-        "the files of {} finished parts have other inodes or times than before; compared with them, {} parts hold the "
-        "same{}",
-        to_compare.size(), to_compare.size() - other.size(),
-        other.empty() ? "" : fmt::format(" and {} are made again", other.size())));
+    context_.progress.say(
+        fmt::format("the files of {} finished parts have other inodes or times than before; compared with "
+                    "them, {} parts hold the "
+                    "same{}",
+                    to_compare.size(), to_compare.size() - other.size(),
+                    other.empty() ? "" : fmt::format(" and {} are made again", other.size())));
     for (const std::size_t part : other) parts_[part].reset();
   }
   std::size_t kept = 0;
@@ -288,7 +297,8 @@ std::size_t Packing::take_over(BlockDigests& digests) {
     kept += parts_[p] ? 1 : 0;
   }
   if (kept != 0)
-    context_.progress.say(fmt::format("{} of {} parts are finished; going on with the others", kept, parts_.size()));
+    context_.progress.say(
+        fmt::format("{} of {} parts are finished; going on with the others", kept, parts_.size()));
   return kept;
 }
 
@@ -323,9 +333,10 @@ void Packing::make_the_rest(BlockDigests& digests, std::size_t kept) {
     make_parts(source, work, plan_.lanes, records_.directory(), gate_, context_);
   } catch (const Error& error) {
     if (context_.stop == nullptr || !context_.stop->requested()) throw;
-    throw Error(error.code(), error.path(),
-                fmt::format("{}; {} of {} parts are finished and stay, the same command goes on with the others",
-                            error.reason(), finished.load(), parts_.size()));
+    throw Error(
+        error.code(), error.path(),
+        fmt::format("{}; {} of {} parts are finished and stay, the same command goes on with the others",
+                    error.reason(), finished.load(), parts_.size()));
   }
   context_.progress.end();
 }
@@ -363,13 +374,14 @@ PackResult pack(const PackPlan& plan, const PackOptions& options, const Context&
 
 void pack_to_stream(const PackPlan& plan, const PackOptions& options, int fd, const Context& context) {
   context.progress.begin("packing", plan.layout.size());
-  make_stream({plan.layout, plan.origins, plan.grid, options.level}, plan.lanes, context, [&](ConstBytes frame) {
-    while (!frame.empty()) {
-      const ssize_t n = context.os.write(fd, frame.data(), frame.size());
-      if (n < 0 && errno != EINTR) throw Error("standard output", strerror(errno));
-      if (n > 0) frame = frame.subspan(static_cast<std::size_t>(n));
-    }
-  });
+  make_stream({plan.layout, plan.origins, plan.grid, options.level}, plan.lanes, context,
+              [&](ConstBytes frame) {
+                while (!frame.empty()) {
+                  const ssize_t n = context.os.write(fd, frame.data(), frame.size());
+                  if (n < 0 && errno != EINTR) throw Error("standard output", strerror(errno));
+                  if (n > 0) frame = frame.subspan(static_cast<std::size_t>(n));
+                }
+              });
   context.progress.end();
 }
 

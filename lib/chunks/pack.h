@@ -30,9 +30,9 @@ struct PackOptions : ScanOptions {
 struct PackPlan {
   Layout layout;
   std::vector<Origin> origins;  // of each member
-  FrameGrid grid;
+  FrameGrid grid{};
   std::uint64_t most_bytes = 0;  // of all parts together, if nothing can be compressed; at level 0 exactly
-  Lanes lanes;                   // as many threads as --memory allows
+  Lanes lanes{};                 // as many threads as --memory allows
   std::uint64_t memory = 0;      // bytes of buffers
 
   std::uint64_t content_size() const;  // of all files, holes included
@@ -49,11 +49,11 @@ struct PackResult {
   std::size_t parts_kept = 0;  // finished before this run began
 };
 
-// Writes parts and manifest. Goes on where an interrupted run of the same stopped: finished parts stay, by record
-// and size where their files have the same inodes and times, else by comparing their frames with the files. Where
-// all is there, compares it with the files, and makes missing parts again, with `recheck` damaged ones too. Says
-// which of these it does. Errors: files of this name that are something else's (without force), a second run at
-// work on the same name.
+// Writes parts and manifest. Goes on where an interrupted run of the same stopped: finished parts stay, by
+// record and size where their files have the same inodes and times, else by comparing their frames with the
+// files. Where all is there, compares it with the files, and makes missing parts again, with `recheck`
+// damaged ones too. Says which of these it does. Errors: files of this name that are something else's
+// (without force), a second run at work on the same name.
 PackResult pack(const PackPlan& plan, const PackOptions& options, const Context& context);
 
 // Writes the frames one after the other to an open descriptor (a pipe or a file), and nothing else.

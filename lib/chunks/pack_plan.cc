@@ -48,10 +48,12 @@ std::uint64_t bytes_to_reuse(const PackOptions& options, const Context& context)
   std::uint64_t sum = 0;
   const auto add = [&](const std::string& path) {
     struct stat st {};  // no error where it is gone: another run may just have renamed it
-    if (context.os.lstat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode)) sum += static_cast<std::uint64_t>(st.st_size);
+    if (context.os.lstat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode))
+      sum += static_cast<std::uint64_t>(st.st_size);
   };
   if (!exists(context.os, options.out)) return 0;
-  for (const std::string& file : files_of_set(context.os, options.out, options.name)) add(join(options.out, file));
+  for (const std::string& file : files_of_set(context.os, options.out, options.name))
+    add(join(options.out, file));
   const std::string unfinished = join(options.out, "." + options.name + ".pack");
   if (context.os.access(unfinished.c_str(), R_OK) == 0)
     for (const std::string& file : list_dir(context.os, unfinished)) add(join(unfinished, file));
@@ -85,7 +87,8 @@ PackPlan plan_pack(const PackOptions& options, const Context& context) {
   check_out_is_outside(options, context);
   Tree tree = scan(options, context);
   PackPlan plan{.layout = Layout::arrange(std::move(tree.members)), .origins = std::move(tree.origins)};
-  plan.grid = {plan.layout.size(), options.frame_size, part_content_for(options.part_size, options.frame_size)};
+  plan.grid = {plan.layout.size(), options.frame_size,
+               part_content_for(options.part_size, options.frame_size)};
   for (std::size_t f = 0; f < plan.grid.frames(); ++f) plan.most_bytes += stored_size(plan.grid.size(f));
   plan.lanes = lanes_for(plan.grid, options.level, plan.grid.parts(), context, plan.memory);
   check_space(plan, options, context);

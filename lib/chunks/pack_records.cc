@@ -27,9 +27,10 @@ std::string text_of(const File& file) {
 std::vector<LockFile> locked(const Dir& directory, const Context& context) {
   std::vector<LockFile> lock;
   if (!LockFile::try_take(directory, kLock, lock, context.group_shared))
-    throw Error(directory.path_of(kLock),
-                fmt::format("another run is packing under this name ({}); wait for it or choose another --name",
-                            LockFile::holder(directory, kLock)));
+    throw Error(
+        directory.path_of(kLock),
+        fmt::format("another run is packing under this name ({}); wait for it or choose another --name",
+                    LockFile::holder(directory, kLock)));
   return lock;
 }
 
@@ -59,17 +60,20 @@ std::optional<PartRecord> PackRecords::read(std::size_t part) const {
     return record;
   } catch (const Error& error) {
     context_.check_stop();
-    context_.progress.say(fmt::format("{}: the record of a part is damaged and of no use ({})", printable(path),
-                                      printable(error.reason())));
+    context_.progress.say(fmt::format("{}: the record of a part is damaged and of no use ({})",
+                                      printable(path), printable(error.reason())));
     return {};
   }
 }
 
 void PackRecords::write(std::size_t part, const PartRecord& record) const {
   Manifest manifest{.kind = ManifestKind::chunks, .tool = version(), .files = {record.made.file}};
-  manifest.chunks = {{"frames", frames_to_json(record.made.frames)}, {"blocks", digests_to_json(record.blocks)},
-                     {"made_by", record.made_by},                    {"options", record.options},
-                     {"files", record.files},                        {"stamps", record.stamps}};
+  manifest.chunks = {{"frames", frames_to_json(record.made.frames)},
+                     {"blocks", digests_to_json(record.blocks)},
+                     {"made_by", record.made_by},
+                     {"options", record.options},
+                     {"files", record.files},
+                     {"stamps", record.stamps}};
   directory_.write_atomically(record_name(part), to_json(manifest), 0600);
 }
 

@@ -1,5 +1,5 @@
-// What an unfinished run leaves for the one that continues it: the directory .NAME.pack beside the parts, with the
-// lock, the parts that are being made, and a record of each part that is whole.
+// What an unfinished run leaves for the one that continues it: the directory .NAME.pack beside the parts,
+// with the lock, the parts that are being made, and a record of each part that is whole.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ struct PartRecord {
   std::string stamps;                   // inodes and times of the files whose data it has
 };
 
-// A part is written into this directory, then its record, then it is moved to its name: a part that has its name
-// is always known.
+// A part is written into this directory, then its record, then it is moved to its name: a part that has its
+// name is always known.
 class PackRecords {
  public:
   // Makes the directory and takes the lock. Errors: another run has it; the directory is not ours alone.
@@ -34,7 +34,7 @@ class PackRecords {
   void forget(std::size_t part) const;
   void forget_staged() const;  // parts that a killed run was making
   void forget_all() const;
-  void remove();  // with the lock
+  void remove();               // with the lock
   std::uint64_t size() const;  // bytes in it
 
  private:

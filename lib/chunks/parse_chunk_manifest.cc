@@ -1,5 +1,5 @@
-// Reading the manifest of a set: it may come from anywhere, and decides which bytes end up in which file. Frames
-// and members are taken one by one, so that a long manifest needs no more memory than what it says.
+// Reading the manifest of a set: it may come from anywhere, and decides which bytes end up in which file.
+// Frames and members are taken one by one, so that a long manifest needs no more memory than what it says.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -135,7 +135,8 @@ ChunkManifest assemble(const Json& document, Lists lists, const std::string& pat
                                   name(manifest.kind)));
   Fields fields(manifest.chunks, path, "\"chunks\"");
   for (const char* list : {"members", "frames"})
-    if (!fields.list(list).empty()) fields.refuse(fmt::format("has a \"{}\" that is not a list of objects", list));
+    if (!fields.list(list).empty())
+      fields.refuse(fmt::format("has a \"{}\" that is not a list of objects", list));
   check_members(lists.members, fields);
   const auto layout = [&] {
     try {
@@ -145,19 +146,19 @@ ChunkManifest assemble(const Json& document, Lists lists, const std::string& pat
                                 error.reason()));
     }
   };
-  ChunkManifest m{
-      .tool = manifest.tool,
-      .zstd = fields.text("zstd"),
-      .tar = fields.find("tar") == nullptr ? "" : fields.text("tar"),
-      .name = fields.text("name"),
-      .level = static_cast<int>(fields.number("level", 0, kMaxLevel)),
-      .frame_size = fields.number("frame_size", kMinFrameSize, kMaxFrameSize),
-      .part_size = fields.number("part_size", 1, kMaxOffset),
-      .part_content =
-          fields.find("part_content") == nullptr ? 0 : fields.number("part_content", kMinFrameSize, kMaxOffset),
-      .parts = std::move(manifest.files),
-      .frames = std::move(lists.frames),
-      .layout = layout()};
+  ChunkManifest m{.tool = manifest.tool,
+                  .zstd = fields.text("zstd"),
+                  .tar = fields.find("tar") == nullptr ? "" : fields.text("tar"),
+                  .name = fields.text("name"),
+                  .level = static_cast<int>(fields.number("level", 0, kMaxLevel)),
+                  .frame_size = fields.number("frame_size", kMinFrameSize, kMaxFrameSize),
+                  .part_size = fields.number("part_size", 1, kMaxOffset),
+                  .part_content = fields.find("part_content") == nullptr
+                                      ? 0
+                                      : fields.number("part_content", kMinFrameSize, kMaxOffset),
+                  .parts = std::move(manifest.files),
+                  .frames = std::move(lists.frames),
+                  .layout = layout()};
   fields.done();
   if (!is_inner_path(m.name) || m.name.find('/') != m.name.npos)
     fields.refuse("has a name that is not a file name");
@@ -202,7 +203,9 @@ class ManifestVisitor : public JsonVisitor {
     put(Json(std::move(value)), size);
   }
   void number(std::uint64_t value) override { put(Json(value), kNode); }
-  void other(std::string_view kind) override { throw error(fmt::format("holds {}, which no manifest does", kind)); }
+  void other(std::string_view kind) override {
+    throw error(fmt::format("holds {}, which no manifest does", kind));
+  }
 
  private:
   // {"chunks": {"frames": [ item: three containers are open around it.
@@ -217,7 +220,8 @@ class ManifestVisitor : public JsonVisitor {
     if (depth() == kListDepth) used_before_item_ = used_;
     used_ += size;
     if (used_ > memory_)
-      throw error(fmt::format("needs more memory than it may have ({}); give more --memory", exact_size(memory_)));
+      throw error(
+          fmt::format("needs more memory than it may have ({}); give more --memory", exact_size(memory_)));
     if (open_.empty()) {
       document_ = std::move(value);
       return &document_;
@@ -243,7 +247,9 @@ class KindVisitor : public JsonVisitor {
   void open(char) override {}
   void close() override {}
   void key(std::string& name) override { at_kind_ = depth() == 1 && name == "kind"; }
-  void text(std::string& value) override { is_chunks = is_chunks || (at_kind_ && depth() == 1 && value == "chunks"); }
+  void text(std::string& value) override {
+    is_chunks = is_chunks || (at_kind_ && depth() == 1 && value == "chunks");
+  }
   void number(std::uint64_t) override {}
   void other(std::string_view) override {}
 

@@ -37,7 +37,8 @@ class PartFile {
   }
 
   void append(ConstBytes frame, const Xxh3& content) {
-    constexpr std::uint64_t kWriteback = 32 * kMiB;  // dirty pages go to the disk in strides, not all at the end
+    constexpr std::uint64_t kWriteback =
+        32 * kMiB;  // dirty pages go to the disk in strides, not all at the end
     file_.write(frame, size_);
     digests_.update(frame);
     made_.frames.push_back({part_, size_, frame.size(), content});
@@ -112,9 +113,10 @@ class Maker {
   const std::uint64_t content_;
 };
 
-// The digest of the block that a part's end cuts through belongs to the part where the block begins, which reads
-// on for it: the next part does not wait for this one.
-void finish_block(const FrameSource& source, BlockDigests& digests, BlockDigests::Range part, const Context& context) {
+// The digest of the block that a part's end cuts through belongs to the part where the block begins, which
+// reads on for it: the next part does not wait for this one.
+void finish_block(const FrameSource& source, BlockDigests& digests, BlockDigests::Range part,
+                  const Context& context) {
   constexpr std::uint64_t kStep = kMiB;
   const std::uint64_t end = digests.block_end(part.end);
   std::vector<std::uint8_t> buffer(std::min(kStep, end - part.end));
@@ -166,7 +168,8 @@ FileEntry digested(const File& file, FileEntry like, const Context& context) {
   return like;
 }
 
-Lanes lanes_for(const FrameGrid& grid, int level, std::size_t parts, const Context& context, std::uint64_t& memory) {
+Lanes lanes_for(const FrameGrid& grid, int level, std::size_t parts, const Context& context,
+                std::uint64_t& memory) {
   const std::uint64_t content = std::min(grid.frame_size, grid.stream_size);
   Lanes lanes;
   lanes.threads = static_cast<int>(
@@ -178,14 +181,17 @@ Lanes lanes_for(const FrameGrid& grid, int level, std::size_t parts, const Conte
              lanes.slots * frame_bound(content);
     if (memory <= context.memory) break;
     if (lanes.threads == 1)
-      throw Error(ErrorCode::usage, "",
-                  fmt::format("--memory: {} is too little; frames of {} at level {} need {} or more",
-                              exact_size(context.memory), short_size(grid.frame_size), level, exact_size(memory)));
+      throw Error(
+          ErrorCode::usage, "",
+          fmt::format("--memory: {} is too little; frames of {} at level {} need {} or more",
+                      exact_size(context.memory), short_size(grid.frame_size), level, exact_size(memory)));
   }
-  // Digesting and writing a part is done by one thread at a time. It keeps up with two that compress, and does
-  // not with one that only copies; parts that are begun are lost where the run is stopped, so no more than that.
+  // Digesting and writing a part is done by one thread at a time. It keeps up with two that compress, and
+  // does not with one that only copies; parts that are begun are lost where the run is stopped, so no more
+  // than that.
   const auto threads = static_cast<std::size_t>(lanes.threads);
-  lanes.at_once = std::clamp<std::size_t>(level == 0 ? threads : (threads + 1) / 2, 1, std::max<std::size_t>(parts, 1));
+  lanes.at_once =
+      std::clamp<std::size_t>(level == 0 ? threads : (threads + 1) / 2, 1, std::max<std::size_t>(parts, 1));
   return lanes;
 }
 
@@ -193,8 +199,8 @@ std::string staged_part(std::size_t part) {
   return fmt::format("{:03}", part);
 }
 
-void make_parts(const FrameSource& source, const MakeParts& work, const Lanes& lanes, const Dir& directory, Gate& gate,
-                const Context& context) {
+void make_parts(const FrameSource& source, const MakeParts& work, const Lanes& lanes, const Dir& directory,
+                Gate& gate, const Context& context) {
   Maker maker(source, lanes, context);
   std::vector<std::unique_ptr<PartFile>> files(work.parts.size());
   std::vector<std::size_t> lengths;

@@ -42,7 +42,8 @@ struct FrameSource {
 };
 
 // Buffers and threads for it, as --memory allows. Errors (usage): it does not allow one thread.
-Lanes lanes_for(const FrameGrid& grid, int level, std::size_t parts, const Context& context, std::uint64_t& memory);
+Lanes lanes_for(const FrameGrid& grid, int level, std::size_t parts, const Context& context,
+                std::uint64_t& memory);
 
 struct PartRange {
   std::size_t part = 0, first = 0, end = 0;  // its frames
@@ -54,7 +55,7 @@ struct MadePart {
 };
 
 struct MakeParts {
-  std::vector<PartRange> parts;
+  std::vector<PartRange> parts{};
   bool xxh3 = true, sha256 = true;  // digests of the parts
   BlockDigests* digests = nullptr;  // takes in the content; may be absent
   // Whether a frame's content is what it should be; may throw. May be absent.
@@ -66,8 +67,8 @@ struct MakeParts {
 std::string staged_part(std::size_t part);
 
 // Every part is written into the directory by itself; one that is not finished does not stay.
-void make_parts(const FrameSource& source, const MakeParts& work, const Lanes& lanes, const Dir& directory, Gate& gate,
-                const Context& context);
+void make_parts(const FrameSource& source, const MakeParts& work, const Lanes& lanes, const Dir& directory,
+                Gate& gate, const Context& context);
 
 // All frames in order, to whoever takes them.
 void make_stream(const FrameSource& source, const Lanes& lanes, const Context& context,

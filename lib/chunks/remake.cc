@@ -9,7 +9,7 @@
 #include "base/parallel.h"
 #include "base/paths.h"
 #include "base/size.h"
-#include "base/stream.h"
+#include "base/text.h"
 #include "chunks/pack_records.h"
 
 namespace planesmith::chunks {
@@ -65,7 +65,8 @@ std::vector<std::size_t> damaged_parts(const ChunkManifest& manifest, const std:
     else if (content)
       to_read.push_back(p);
   }
-  if (!to_read.empty()) context.progress.begin("comparing the parts with their digests", manifest.packed_size());
+  if (!to_read.empty())
+    context.progress.begin("comparing the parts with their digests", manifest.packed_size());
   std::mutex mutex;
   parallel_for(to_read.size(), context.threads, [&](std::size_t i, int) {
     const FileEntry& part = manifest.parts[to_read[i]];
@@ -80,7 +81,8 @@ std::vector<std::size_t> damaged_parts(const ChunkManifest& manifest, const std:
 }
 
 void remake_parts(const ChunkManifest& manifest, const Dir& out, const Dir& staging,
-                  const std::vector<std::size_t>& parts, const std::vector<Origin>& origins, const Context& context) {
+                  const std::vector<std::size_t>& parts, const std::vector<Origin>& origins,
+                  const Context& context) {
   const FrameSource source{manifest.layout, origins, manifest.grid(), manifest.level};
   MakeParts work{.xxh3 = manifest.parts[0].xxh3.has_value(), .sha256 = !manifest.parts[0].sha256.empty()};
   std::uint64_t total = 0, memory = 0;
@@ -94,18 +96,22 @@ void remake_parts(const ChunkManifest& manifest, const Dir& out, const Dir& stag
   };
   work.check = [&](std::size_t f, const Xxh3& content) {
     if (content == manifest.frames[f].xxh3) return;
-    throw Error(names(f), fmt::format("is not what was packed into {} any more (or is not the same file): the content of "
-                                      "frame {} has another XXH3. With the file as it was, the part can be made again",
-                                      manifest.parts[manifest.frames[f].part].path, f));
+    throw Error(
+        names(f),
+        fmt::format("is not what was packed into {} any more (or is not the same file): the content of "
+                    "frame {} has another XXH3. With the file as it was, the part can be made again",
+                    manifest.parts[manifest.frames[f].part].path, f));
   };
   work.done = [&](const PartRange& range, const MadePart& made) {
     const FileEntry& want = manifest.parts[range.part];
     if (made.file.size != want.size || made.file.xxh3 != want.xxh3 || made.file.sha256 != want.sha256) {
       staging.unlink(staged_part(range.part));
-      throw Error(out.path_of(want.path),
-                  fmt::format("cannot be made again: this program gives other bytes for the same content than {} with "
-                              "zstd {} did. Use that version, or pack everything again with -f",
-                              manifest.tool, manifest.zstd));
+      throw Error(
+          out.path_of(want.path),
+          fmt::format(
+              "cannot be made again: this program gives other bytes for the same content than {} with "
+              "zstd {} did. Use that version, or pack everything again with -f",
+              manifest.tool, manifest.zstd));
     }
     staging.rename(staged_part(range.part), out, want.path);
     out.sync();
@@ -113,12 +119,13 @@ void remake_parts(const ChunkManifest& manifest, const Dir& out, const Dir& stag
   };
   Gate gate;
   context.progress.begin("making parts again", total);
-  make_parts(source, work, lanes_for(source.grid, source.level, parts.size(), context, memory), staging, gate, context);
+  make_parts(source, work, lanes_for(source.grid, source.level, parts.size(), context, memory), staging, gate,
+             context);
   context.progress.end();
 }
 
-void remake_parts(const std::string& manifest_path, const std::vector<std::size_t>& parts, const std::string& source,
-                  const Context& context) {
+void remake_parts(const std::string& manifest_path, const std::vector<std::size_t>& parts,
+                  const std::string& source, const Context& context) {
   const ChunkManifest manifest = read_chunk_manifest(context, manifest_path);
   const Dir out = Dir::open(context.os, parent_of(manifest_path));
   PackRecords records(out, manifest.name, context);

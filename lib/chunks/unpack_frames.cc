@@ -134,7 +134,8 @@ void FrameUnpacker::choose_members() {
   job_of_.assign(members.size(), made_as.size());
   for (const auto& [i, path] : made_as) {
     const Member& member = members[i];
-    const auto [first, end] = m_.grid().frames_of(member.data_offset, member.data_offset + member.data_size());
+    const auto [first, end] =
+        m_.grid().frames_of(member.data_offset, member.data_offset + member.data_size());
     job_of_[i] = jobs_.size();
     jobs_.push_back({.member = i, .path = path, .first = first, .end = end, .from = first});
     ++result_.files;

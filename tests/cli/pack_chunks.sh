@@ -38,7 +38,7 @@ for threads in 1 7; do
   diff -r out other || fail "differs with -T $threads"
   rm -r other
 done
-pack-chunks pack src/tree --frame-size 256KiB --stdout -q >stream || fail "--stdout"
+pack-chunks pack src/tree --part-size 1MiB --frame-size 256KiB --stdout -q >stream || fail "--stdout"
 cat out/set.tar.zst.part.* | cmp -s - stream || fail "--stdout gives another stream"
 cp -a out before
 expect 0 pack --out out

@@ -53,8 +53,10 @@ TEST_CASE("digests are those of the files, for any cut and number of threads") {
       Gate gate;
       BlockDigests digests(stream.layout, gate);
       parallel_for((stream.bytes.size() + step - 1) / step, threads, [&](std::size_t i, int) {
-        gate.guard(
-            [&] { digests.add(i * step, bytes_of(std::string_view(stream.bytes).substr(i * step, step))); });
+        gate.guard([&] {
+          digests.add(i * step, bytes_of(std::string_view(stream.bytes).substr(i * step, step)),
+                      {0, stream.bytes.size()});
+        });
       });
       for (std::size_t m = 0; m < stream.digests.size(); ++m) {
         CAPTURE(stream.layout.members()[m].path);
@@ -63,7 +65,7 @@ TEST_CASE("digests are those of the files, for any cut and number of threads") {
     }
 }
 
-TEST_CASE("what ended in one range can be given to a later run, which begins inside a block") {
+TEST_CASE("ranges are digested each by itself, in any order, and what one gave can be given to a later run") {
   const Scratch scratch;
   chunks_tree::make_tree(scratch / "tree");
   put_file(scratch / "tree/dense", chunks_tree::noise(19'000'000, 5));
@@ -72,17 +74,25 @@ TEST_CASE("what ended in one range can be given to a later run, which begins ins
   for (std::uint64_t cut = 0; cut < bytes.size(); cut += 1'234'567) {
     CAPTURE(cut);
     Gate gate;
-    BlockDigests first(stream.layout, gate), second(stream.layout, gate);
-    first.add(0, bytes_of(bytes.substr(0, cut)));
-    const std::vector<Xxh3> ended = first.ended_in(0, cut);
-    CHECK(second.give(0, cut, ended));
-    std::vector<Xxh3> one_more = ended;
+    BlockDigests whole(stream.layout, gate), later(stream.layout, gate);
+    const auto add = [&](BlockDigests& digests, std::uint64_t begin, std::uint64_t end) {
+      constexpr std::uint64_t kStep = 3'000'000;
+      const std::uint64_t last = digests.block_end(end);
+      REQUIRE(last >= end);
+      for (std::uint64_t at = begin; at < last; at += kStep)
+        digests.add(at, bytes_of(bytes.substr(at, std::min(kStep, last - at))), {begin, end});
+    };
+    add(whole, cut, bytes.size());
+    add(whole, 0, cut);
+    const std::vector<Xxh3> begun = whole.begun_in(0, cut);
+    CHECK(later.give(0, cut, begun));
+    std::vector<Xxh3> one_more = begun;
     one_more.emplace_back();
-    CHECK(!second.give(0, cut, one_more));
-    const std::uint64_t from = second.block_begin(cut);
-    REQUIRE(from <= cut);
-    second.add(from, bytes_of(bytes.substr(from, cut - from)));
-    second.add(cut, bytes_of(bytes.substr(cut)));
-    for (std::size_t m = 0; m < stream.digests.size(); ++m) CHECK(second.of(m) == stream.digests[m]);
+    CHECK(!later.give(0, cut, one_more));
+    add(later, cut, bytes.size());
+    for (std::size_t m = 0; m < stream.digests.size(); ++m) {
+      CHECK(whole.of(m) == stream.digests[m]);
+      CHECK(later.of(m) == stream.digests[m]);
+    }
   }
 }

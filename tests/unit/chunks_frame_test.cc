@@ -15,8 +15,8 @@ namespace {
 std::string compressed(int level, std::string_view content) {
   std::string frame(frame_bound(content.size()), '\0');
   Compressor compressor(level);
-  frame.resize(
-      compressor.compress(bytes_of(content), {reinterpret_cast<std::uint8_t*>(frame.data()), frame.size()}, Context{}));
+  frame.resize(compressor.compress(bytes_of(content),
+                                   {reinterpret_cast<std::uint8_t*>(frame.data()), frame.size()}, Context{}));
   return frame;
 }
 

@@ -35,8 +35,8 @@ std::string frame(std::uint64_t claimed, int blocks, int window_log = 17, char b
 
 std::string stored(const std::string& content) {
   std::string text(frame_bound(content.size()), '\0');
-  text.resize(
-      Compressor(0).compress(bytes_of(content), {reinterpret_cast<std::uint8_t*>(text.data()), text.size()}, Context{}));
+  text.resize(Compressor(0).compress(bytes_of(content),
+                                     {reinterpret_cast<std::uint8_t*>(text.data()), text.size()}, Context{}));
   return text;
 }
 

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "chunks/frame_grid.h"
 #include "chunks/pack.h"
+#include "chunks/remake.h"
 #include "chunks/scan.h"
 #include "chunks_tree.h"
 
@@ -96,7 +98,7 @@ TEST_CASE("thread count, allocation, times and place do not change a byte") {
   std::string stream;
   for (const auto& [name, content] : expected)
     if (is_part(name)) stream += content;
-  const auto options = small_parts(scratch / "tree", "");
+  auto options = small_parts(scratch / "tree", "");
   const int fd = ::open((scratch / "stream").c_str(), O_CREAT | O_WRONLY, 0666);
   pack_to_stream(plan_pack(options, with_threads(2)), options, fd, with_threads(2));
   ::close(fd);
@@ -125,7 +127,8 @@ TEST_CASE("a run that was stopped goes on, with the same bytes; a finished one i
     } catch (const Error& error) {
       CHECK(error.code() == ErrorCode::terminated);
     }
-    for (const auto& [name, content] : contents(scratch / "out")) CHECK(!name.ends_with(".tmp"));
+    for (const auto& [name, content] : contents(scratch / "out"))
+      CHECK((!name.starts_with(".") || name.ends_with(".json")));  // records of finished parts only
     auto going_on = options;
     going_on.recheck = bytes % 200'000 == 0;
     kept += chunks_tree::pack(going_on, with_threads(2)).parts_kept;
@@ -133,8 +136,9 @@ TEST_CASE("a run that was stopped goes on, with the same bytes; a finished one i
   }
   CHECK(kept > 4);
 
-  put_file(scratch / "out/set.tar.zst.part.000.tmp", "left over");
-  put_file(scratch / "out/manifest.set.json.tmp", "left over");
+  std::filesystem::create_directory(scratch / "out/.set.pack");
+  ::chmod((scratch / "out/.set.pack").c_str(), 0700);
+  put_file(scratch / "out/.set.pack/000", "left over");
   const PackResult again = chunks_tree::pack(options, with_threads(2));
   CHECK(again.parts_kept == again.manifest.parts.size());
   CHECK(contents(scratch / "out") == expected);
@@ -176,15 +180,133 @@ TEST_CASE("what is not this run's is refused, or replaced by force") {
     ::chmod((scratch / "tree/text.txt").c_str(), 0600);
     CHECK(refused());
   }
-  SUBCASE("a part is missing") {
-    std::filesystem::remove(scratch / "out/set.tar.zst.part.001");
+  SUBCASE("parts of an unfinished run that found other files") {
+    std::filesystem::remove(scratch / "out/manifest.set.json");
+    for (const auto& entry : std::filesystem::directory_iterator(scratch / "out"))
+      if (entry.path().filename() != "set.tar.zst.part.000") std::filesystem::remove(entry.path());
     CHECK(refused());
-    CHECK(forced() == first);
   }
   SUBCASE("parts that nobody knows, and no manifest") {
     std::filesystem::remove(scratch / "out/manifest.set.json");
     CHECK(refused());
     CHECK(forced() == first);
+  }
+}
+
+TEST_CASE("a part that is missing or damaged is made again, by itself") {
+  const Scratch scratch;
+  make_tree(scratch / "tree");
+  auto options = small_parts(scratch / "tree", scratch / "out");
+  const std::size_t parts = chunks_tree::pack(options, with_threads(2)).manifest.parts.size();
+  REQUIRE(parts > 2);
+  const auto expected = contents(scratch / "out");
+  const auto others = [&] {  // inodes: nothing but the one part is replaced
+    std::map<std::string, ino_t> inodes;
+    for (const auto& entry : std::filesystem::directory_iterator(scratch / "out")) {
+      struct stat st {};
+      if (::stat(entry.path().c_str(), &st) == 0 && entry.path().filename() != "set.tar.zst.part.001")
+        inodes[entry.path()] = st.st_ino;
+    }
+    return inodes;
+  };
+  const auto before = others();
+  const std::string part = scratch / "out/set.tar.zst.part.001", good = file_contents(part);
+  for (const std::string& damage : {std::string(), good.substr(1), good + "x"}) {
+    put_file(part, damage);
+    if (damage.empty()) std::filesystem::remove(part);
+    CHECK(chunks_tree::pack(options, with_threads(2)).parts_kept == parts - 1);
+    CHECK(contents(scratch / "out") == expected);
+    CHECK(others() == before);
+  }
+  std::string damaged = good;
+  damaged[damaged.size() / 2] ^= 1;
+  put_file(part, damaged);
+  CHECK(chunks_tree::pack(options, with_threads(2)).parts_kept == parts);  // nothing asked for its content
+  options.recheck = true;
+  CHECK(chunks_tree::pack(options, with_threads(2)).parts_kept == parts - 1);
+  CHECK(contents(scratch / "out") == expected);
+
+  // The same from the files alone, under another name and by their parent.
+  std::filesystem::create_directories(scratch / "moved");
+  std::filesystem::rename(scratch / "tree", scratch / "moved/other-name");
+  put_file(part, damaged);
+  remake_parts(scratch / "out/manifest.set.json", {1}, scratch / "moved/other-name", with_threads(2));
+  CHECK(contents(scratch / "out") == expected);
+  std::filesystem::rename(scratch / "moved/other-name", scratch / "moved/tree");
+  std::filesystem::remove(part);
+  remake_parts(scratch / "out/manifest.set.json", {1}, scratch / "moved", with_threads(2));
+  CHECK(contents(scratch / "out") == expected);
+  put_file(part, damaged);
+  put_file(scratch / "moved/tree/noise.bin", chunks_tree::noise(150'000, 5));
+  CHECK_THROWS_WITH_AS(
+      remake_parts(scratch / "out/manifest.set.json", {0, 1}, scratch / "moved", with_threads(2)),
+      doctest::Contains("noise.bin"), Error);
+  CHECK(file_contents(part) == damaged);
+}
+
+TEST_CASE("parts hold as much as fits, and each is made of the same content whatever is in it") {
+  CHECK(part_content_for(16'000'000'000, 16 * kMiB) > 16'000'000'000 * 0.999);
+  for (const std::uint64_t part : {std::uint64_t{65'553}, std::uint64_t{150'000}, std::uint64_t{1'000'000}}) {
+    const FrameGrid grid{10'000'000, 65'536, part_content_for(part, 65'536)};
+    std::uint64_t end = 0;
+    for (std::size_t f = 0; f < grid.frames(); ++f) {
+      CHECK(grid.begin(f) == end);
+      CHECK(grid.frame_at(end) == f);
+      CHECK(grid.frame_at(grid.end(f) - 1) == f);
+      end = grid.end(f);
+    }
+    CHECK(end == grid.stream_size);
+    CHECK(grid.parts() == (grid.frames() + grid.frames_in_part() - 1) / grid.frames_in_part());
+  }
+  const Scratch scratch;
+  put_file(scratch / "f", chunks_tree::noise(3'000'000, 1));
+  auto options = small_parts(scratch / "f", scratch / "out");
+  options.part_size = 1'000'000;
+  for (const int level : {0, 1, 19}) {
+    options.level = level;
+    options.force = true;
+    for (const FileEntry& part : chunks_tree::pack(options, with_threads(2)).manifest.parts) {
+      CHECK(part.size <= options.part_size);
+      if (!part.path.ends_with("003")) CHECK(part.size > options.part_size * 0.98);
+    }
+  }
+}
+
+TEST_CASE("other inodes and times of the files are no reason to start over") {
+  const Scratch scratch;
+  make_tree(scratch / "tree");
+  const auto options = small_parts(scratch / "tree", scratch / "out");
+  struct Listener : Progress {
+    std::string said;
+    void begin(std::string_view, std::uint64_t) override {}
+    void advance(std::uint64_t) override {}
+    void end() override {}
+    void say(std::string_view line) override { said += std::string(line) + "\n"; }
+  };
+  for (const bool change : {false, true}) {
+    CAPTURE(change);
+    std::filesystem::remove_all(scratch / "out");
+    Stop stop;
+    StopAfter progress(stop, 400'000);
+    CHECK_THROWS_AS(chunks_tree::pack(options, Context{.progress = progress, .stop = &stop}), Error);
+    std::filesystem::rename(scratch / "tree", scratch / "old");
+    std::filesystem::copy(
+        scratch / "old", scratch / "tree",
+        std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+    std::filesystem::remove(scratch / "tree/sub/other-name");
+    std::filesystem::create_hard_link(scratch / "tree/noise.bin", scratch / "tree/sub/other-name");
+    std::filesystem::remove_all(scratch / "old");
+    if (change) put_file(scratch / "tree/noise.bin", chunks_tree::noise(150'000, 9));
+    Listener listener;
+    const std::size_t kept = chunks_tree::pack(options, Context{.progress = listener}).parts_kept;
+    CHECK(kept > 0);
+    CHECK(listener.said.find("have other inodes or times") != std::string::npos);
+    CHECK((listener.said.find("are made again") != std::string::npos) == change);
+    auto undisturbed = options;
+    undisturbed.out = scratch / "whole";
+    undisturbed.force = true;
+    chunks_tree::pack(undisturbed, Context{});
+    CHECK(contents(scratch / "out") == contents(scratch / "whole"));
   }
 }
 
@@ -273,7 +395,8 @@ TEST_CASE("a disk that is too small is found before the start where sizes are kn
   disk.free = exact - 1;
   CHECK_THROWS_WITH_AS(plan_pack(options, context), doctest::Contains("are needed"), Error);
   std::filesystem::create_directories(options.out);
-  put_file(options.out + "/set.tar.zst.part.000.tmp", "x");
+  std::filesystem::create_directories(options.out + "/.set.pack");
+  put_file(options.out + "/.set.pack/000", "x");
   CHECK(plan_pack(options, context).most_bytes == exact);
 
   options.level = 1;
@@ -290,11 +413,11 @@ TEST_CASE("memory is what --memory allows") {
   options.part_size = 10 * kMiB;
   Context context{.threads = 16};
   const PackPlan plenty = plan_pack(options, context);
-  CHECK(plenty.threads == 16);
+  CHECK(plenty.lanes.threads == 16);
   context.memory = plenty.memory / 2;
   const PackPlan less = plan_pack(options, context);
-  CHECK(less.threads > 1);
-  CHECK(less.threads < 16);
+  CHECK(less.lanes.threads > 1);
+  CHECK(less.lanes.threads < 16);
   CHECK(less.memory <= context.memory);
   context.memory = kMiB;
   CHECK_THROWS_AS(plan_pack(options, context), Error);
