@@ -33,6 +33,8 @@ void declare(CLI::App& app, UnpackFlags& flags) {
                "Remove each part once its content is durable");
   app.add_flag("--recheck", flags.options.recheck,
                "Compare finished files with the manifest, not only by record and size");
+  app.add_flag("--preserve-modes", flags.options.preserve_modes,
+               "Modes as the archive has them; default: as the umask leaves them, never writable for all");
   app.add_flag("-f,--force", flags.options.force, "Replace files that are there with other contents");
   app.add_flag("-n,--dry-run", flags.options.dry_run, "Check and count, write nothing");
   app.add_flag("--json", flags.json, "Print the result as JSON");

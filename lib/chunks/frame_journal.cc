@@ -10,6 +10,7 @@
 namespace planesmith::chunks {
 namespace {
 
+constexpr const char* kName = "journal";
 constexpr std::uint64_t kMostBytes = 256 * kMiB;
 
 // Another one after each start of the system; empty where it is not told.
@@ -26,11 +27,8 @@ std::string boot_id(Os& os) {
 
 }  // namespace
 
-FrameJournal::FrameJournal(std::string path, std::string fingerprint, const Context& context)
-    : path_(std::move(path)),
-      fingerprint_(std::move(fingerprint)),
-      boot_(boot_id(context.os)),
-      context_(context) {}
+FrameJournal::FrameJournal(const Dir& directory, std::string fingerprint, const Context& context)
+    : directory_(directory), fingerprint_(std::move(fingerprint)), boot_(boot_id(context.os)) {}
 
 std::string FrameJournal::head() const {
   return fmt::format("{} {}\n", fingerprint_, boot_);
@@ -38,8 +36,11 @@ std::string FrameJournal::head() const {
 
 std::vector<bool> FrameJournal::read(std::size_t frames) const {
   std::vector<bool> written(frames, false);
-  if (boot_.empty() || !exists(context_.os, path_)) return written;
-  const std::string text = read_text(context_.os, path_, kMostBytes);
+  if (boot_.empty() || !directory_.exists(kName)) return written;
+  const File file = directory_.open_read(kName);
+  if (file.size() > kMostBytes) return written;
+  std::string text(file.size(), '\0');
+  file.read({reinterpret_cast<std::uint8_t*>(text.data()), text.size()}, 0);
   if (!text.starts_with(head())) return written;
   const char* at = text.data() + head().size();
   const char* const end = text.data() + text.size();
@@ -60,8 +61,8 @@ void FrameJournal::begin(const std::vector<bool>& written) {
   std::string text = head();
   for (std::size_t f = 0; f < written.size(); ++f)
     if (written[f]) text += fmt::format("{}\n", f);
-  write_atomically(context_.os, path_, text);
-  file_ = File::open_write(context_.os, path_);
+  directory_.write_atomically(kName, text, 0600);
+  file_ = directory_.open_write(kName);
   size_ = text.size();
 }
 

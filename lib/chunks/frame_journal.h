@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "base/context.h"
-#include "base/file.h"
+#include "base/dir.h"
 
 namespace planesmith::chunks {
 
 class FrameJournal {
  public:
   // fingerprint: of what is unpacked; a journal of anything else is of no use.
-  FrameJournal(std::string path, std::string fingerprint, const Context& context);
+  FrameJournal(const Dir& directory, std::string fingerprint, const Context& context);
 
   // The frames that an earlier run has written since its last record, as flags; frames: how many there are.
   std::vector<bool> read(std::size_t frames) const;
@@ -27,8 +27,8 @@ class FrameJournal {
 
  private:
   std::string head() const;
-  const std::string path_, fingerprint_, boot_;
-  const Context& context_;
+  const Dir directory_;
+  const std::string fingerprint_, boot_;
   std::mutex mutex_;
   std::optional<File> file_;
   std::uint64_t size_ = 0;

@@ -196,7 +196,7 @@ PackResult Packing::complete(const std::string& manifest_path) {
   const std::string list = digest_list_name(options_.name);
   if (options_.sha256 && (!out_.exists(list) || options_.recheck))
     out_.write_atomically(list, digest_list(there));
-  records_.remove();
+  records_.forget_all();
   const std::size_t kept = there.parts.size() - damaged.size();
   return {std::move(there), manifest_path, kept};
 }
@@ -362,7 +362,7 @@ PackResult Packing::finish(const BlockDigests& digests, std::size_t kept) {
   for (std::size_t m = 0; m < members.size(); ++m) members[m].blocks = digests.of(m);
   if (options_.sha256) out_.write_atomically(digest_list_name(options_.name), digest_list(manifest));
   out_.write_atomically(manifest_name(options_.name), to_json(manifest));
-  records_.remove();
+  records_.forget_all();
   return result;
 }
 

@@ -91,18 +91,12 @@ void PackRecords::forget_all() const {
     if (entry != kLock) directory_.unlink(entry);
 }
 
-void PackRecords::remove() {
-  forget_all();
+PackRecords::~PackRecords() {
   lock_.clear();
-  out_.rmdir(name_);
-  out_.sync();
-}
-
-std::uint64_t PackRecords::size() const {
-  std::uint64_t sum = 0;
-  for (const std::string& entry : directory_.list())
-    if (const auto st = directory_.look(entry)) sum += static_cast<std::uint64_t>(st->st_size);
-  return sum;
+  try {
+    out_.rmdir(name_);
+  } catch (const Error&) {  // the next run will
+  }
 }
 
 }  // namespace planesmith::chunks

@@ -27,6 +27,9 @@ class PackRecords {
   // Makes the directory and takes the lock. Errors: another run has it; the directory is not ours alone.
   PackRecords(const Dir& out, const std::string& name, const Context& context);
 
+  PackRecords(const PackRecords&) = delete;
+  ~PackRecords();  // with the directory, where nothing is left in it
+
   const Dir& directory() const { return directory_; }
   // Nothing where there is none; one that is damaged is told of and counts as none.
   std::optional<PartRecord> read(std::size_t part) const;
@@ -34,8 +37,7 @@ class PackRecords {
   void forget(std::size_t part) const;
   void forget_staged() const;  // parts that a killed run was making
   void forget_all() const;
-  void remove();               // with the lock
-  std::uint64_t size() const;  // bytes in it
+  void remove();  // with the lock
 
  private:
   Dir out_;

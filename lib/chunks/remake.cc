@@ -91,8 +91,11 @@ void remake_parts(const ChunkManifest& manifest, const Dir& out, const Dir& stag
     total += source.grid.end(work.parts.back().end - 1) - source.grid.begin(work.parts.back().first);
   }
   const auto names = [&](std::size_t frame) {
-    const std::size_t m = manifest.layout.member_at(source.grid.begin(frame));
-    return m < origins.size() && !origins[m].path.empty() ? origins[m].path : manifest.name;
+    std::string first;
+    manifest.layout.visit(source.grid.begin(frame), source.grid.size(frame), [&](const Piece& piece) {
+      if (piece.kind == Piece::Kind::data && first.empty()) first = origins[piece.member].path;
+    });
+    return first.empty() ? manifest.name : first;
   };
   work.check = [&](std::size_t f, const Xxh3& content) {
     if (content == manifest.frames[f].xxh3) return;
@@ -131,7 +134,7 @@ void remake_parts(const std::string& manifest_path, const std::vector<std::size_
   PackRecords records(out, manifest.name, context);
   const std::vector<Origin> origins = origins_below(manifest, parts, source, context);
   remake_parts(manifest, out, records.directory(), parts, origins, context);
-  records.remove();
+  records.forget_all();
 }
 
 }  // namespace planesmith::chunks

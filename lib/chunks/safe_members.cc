@@ -165,6 +165,11 @@ void check_safe_name(const Member& member) {
         member.path,
         "is not a name below the directory that is unpacked into (absolute, or with '..'); nothing of "
         "it was written");
+  for (const std::string& component : components(member.path))
+    if (component.starts_with('.') && (component.ends_with(".unpack") || component.ends_with(".pack")))
+      throw Error(member.path,
+                  fmt::format("'{}' is a name of this program's own records; nothing of an archive gets it",
+                              component));
   // What the system would refuse later, when other members have their names.
   const std::size_t longest = std::max(member.path.size(), member.target.size());
   if (longest >= PATH_MAX || longest_component(member.path) > NAME_MAX)

@@ -16,9 +16,10 @@ struct UnpackOptions {
   std::string out = ".";
   std::vector<std::string> include{}, exclude{};  // member_filter.h
   bool force = false;                             // replace files that are there with other contents
-  bool recheck = false;        // compare finished files with the manifest, where a record says they are done
-  bool stream_delete = false;  // remove each part once its content is durable
-  bool dry_run = false;        // check and count, write nothing
+  bool recheck = false;         // compare finished files with the manifest, where a record says they are done
+  bool preserve_modes = false;  // as the archive has them, not as the umask leaves them
+  bool stream_delete = false;   // remove each part once its content is durable
+  bool dry_run = false;         // check and count, write nothing
 };
 
 struct UnpackResult {

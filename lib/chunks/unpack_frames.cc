@@ -11,6 +11,7 @@
 #include "base/paths.h"
 #include "base/size.h"
 #include "base/stream.h"
+#include "base/user_cache.h"
 #include "chunks/byte_source.h"
 #include "chunks/frame_journal.h"
 #include "chunks/frame_reader.h"
@@ -24,6 +25,12 @@ namespace planesmith::chunks {
 namespace {
 
 constexpr std::uint64_t kBatch = 4 * kGiB;  // content between two points that a later run can go on from
+constexpr const char* kState = "state.json";
+
+Xxh3 digest_of_hole() {
+  static const Xxh3 digest = Xxh3::of(std::vector<std::uint8_t>(kDigestBlock));
+  return digest;
+}
 
 // A file to be made.
 struct Job {
@@ -33,6 +40,7 @@ struct Job {
   std::size_t from = 0;            // needed from here on; what comes before is in the staged file already
   bool kept = false;               // there already
   bool staged = false;             // an earlier run has left what it had of it
+  Json stamp{};                    // of the finished file
 };
 
 class FrameUnpacker {
@@ -51,7 +59,8 @@ class FrameUnpacker {
       check_space();
       return result_;
     }
-    Target target(options_.out, m_.name, options_.force, context_);
+    Target target(options_.out, m_.name, options_.force, options_.preserve_modes, context_);
+    check_safe(m_.layout.members(), target.on_disk());
     load_state(target);
     try {
       look_for_kept_files(target);
@@ -65,7 +74,7 @@ class FrameUnpacker {
       throw;
     }
     target.sync_directories();
-    target.remove();
+    target.remove_all_staged();
     if (options_.stream_delete) remove_parts_before(m_.frames.size());
     return result_;
   }
@@ -75,9 +84,10 @@ class FrameUnpacker {
   void choose_threads();
   std::string fingerprint() const;
   void load_state(const Target& target);
+  Json read_state(const Dir& staging) const;
   void save_state(const Target& target) const;
   void look_for_kept_files(const Target& target);
-  bool has_contents_of(const std::string& path, const Member& member, Bytes buffer) const;
+  bool has_contents_of(const File& file, const Member& member, Bytes buffer) const;
   void find_needed_frames();
   void check_parts() const;
   void check_space() const;
@@ -100,6 +110,8 @@ class FrameUnpacker {
   std::vector<Job> jobs_;                    // in the order of their data
   std::vector<std::size_t> job_of_;          // by member; jobs_.size(): none
   std::vector<Member> directories_, links_;  // wanted; hard links point to jobs' paths
+  Json finished_ = Json::object();           // by path, of an earlier run: stamps of files
+  Json unfinished_ = Json::object();         // inodes of staged files
   std::vector<std::size_t> needed_;          // frames, ascending
   std::size_t frames_done_ = 0;              // their content is durable
   std::size_t installed_ = 0;                // jobs
@@ -160,34 +172,70 @@ std::string FrameUnpacker::fingerprint() const {
 }
 
 void FrameUnpacker::load_state(const Target& target) {
-  if (feed_) journal_ = std::make_unique<FrameJournal>(target.journal_path(), fingerprint(), context_);
-  if (exists(context_.os, target.state_path())) {
-    const Json state = read_json(context_.os, target.state_path());
-    if (state.is_object() && state.value("fingerprint", "") == fingerprint()) {
+  const Dir& staging = target.staging();
+  if (feed_) journal_ = std::make_unique<FrameJournal>(staging, fingerprint(), context_);
+  if (staging.exists(kState)) {
+    const Json state = read_state(staging);
+    if (state.value("fingerprint", "") == fingerprint()) {
       frames_done_ = std::min<std::size_t>(state.value("frames_done", std::size_t{0}), m_.frames.size());
+      finished_ = state.value("finished", Json::object());
+      unfinished_ = state.value("unfinished", Json::object());
       if (feed_) written_ = journal_->read(m_.frames.size());
       return;
     }
-    if (!options_.force)
+    if (!options_.force && !state.empty())
       throw Error(
-          target.state_path(),
+          staging.path_of(kState),
           "an unpacking of something else was interrupted here; finish that first, or give it up with -f");
   }
   target.remove_all_staged();
 }
 
-void FrameUnpacker::save_state(const Target& target) const {
-  write_atomically(context_.os, target.state_path(),
-                   pretty(Json{{"fingerprint", fingerprint()}, {"frames_done", frames_done_}}));
+// Ours, but whatever is in it: what cannot be used is told of, and counts as nothing.
+Json FrameUnpacker::read_state(const Dir& staging) const {
+  try {
+    const File file = staging.open_read(kState);
+    std::string text(std::min<std::uint64_t>(file.size(), context_.memory / 4), '\0');
+    file.read({reinterpret_cast<std::uint8_t*>(text.data()), text.size()}, 0);
+    Json state = parse_json(text, file.path());
+    if (state.is_object() && state.value("fingerprint", Json()).is_string() &&
+        state.value("frames_done", Json()).is_number_unsigned())
+      return state;
+    throw Error(file.path(), "is not a record of this program");
+  } catch (const Error& error) {
+    context_.progress.say(fmt::format("{}; unpacking begins anew", error.what()));
+    return Json::object();
+  }
 }
 
-bool FrameUnpacker::has_contents_of(const std::string& path, const Member& member, Bytes buffer) const {
-  const File file = File::open_read(context_.os, path);
+// A record counts for the very files that it names. Unfinished ones lie where no one else can write.
+void FrameUnpacker::save_state(const Target& target) const {
+  Json finished = finished_, unfinished = Json::object();
+  for (std::size_t i = 0; i < jobs_.size(); ++i) {
+    if (!jobs_[i].stamp.is_null()) finished[jobs_[i].path] = jobs_[i].stamp;
+    if (jobs_[i].first >= frames_done_ || jobs_[i].end <= frames_done_ || jobs_[i].kept) continue;
+    if (const auto st = target.staging().look(Target::staged(i))) unfinished[jobs_[i].path] = st->st_ino;
+  }
+  target.staging().write_atomically(kState,
+                                    pretty(Json{{"fingerprint", fingerprint()},
+                                                {"frames_done", frames_done_},
+                                                {"finished", std::move(finished)},
+                                                {"unfinished", std::move(unfinished)}}),
+                                    0600);
+}
+
+bool FrameUnpacker::has_contents_of(const File& file, const Member& member, Bytes buffer) const {
+  if (file.size() != member.size) return false;
   Xxh3Stream hash;
+  std::uint64_t data = 0;  // nothing but zeros before it
   for (std::size_t b = 0; b < member.blocks.size(); ++b) {
-    const std::uint64_t at = b * kDigestBlock;
-    stream(context_, file, at, std::min(kDigestBlock, member.size - at), buffer,
-           [&](ConstBytes piece) { hash.update(piece); });
+    const std::uint64_t at = b * kDigestBlock, size = std::min(kDigestBlock, member.size - at);
+    if (at >= data) data = next_data(context_, file, at, member.size);
+    if (at + size <= data && size == kDigestBlock) {
+      if (member.blocks[b] != digest_of_hole()) return false;
+      continue;
+    }
+    stream(context_, file, at, size, buffer, [&](ConstBytes piece) { hash.update(piece); });
     if (hash.finish() != member.blocks[b]) return false;
   }
   return true;
@@ -201,16 +249,20 @@ void FrameUnpacker::look_for_kept_files(const Target& target) {
   parallel_for(jobs_.size(), buffers.workers(), [&](std::size_t i, int worker) {
     Job& job = jobs_[i];
     const Member& member = m_.layout.members()[job.member];
-    const std::string path = target.path(job.path);
-    struct stat st {};
-    const bool there = context_.os.lstat(path.c_str(), &st) == 0;
-    const bool recorded = job.end <= frames_done_ && frames_done_ != 0;
-    if (there && S_ISREG(st.st_mode) && static_cast<std::uint64_t>(st.st_size) == member.size)
-      job.kept = (recorded && !options_.recheck) || has_contents_of(path, member, buffers.of(worker));
-    if (there && !job.kept && !options_.force && !S_ISDIR(st.st_mode))
-      throw Error(path, "is there already with other contents; -f replaces it");
+    const auto there = target.dir().look(job.path);
+    if (there && S_ISREG(there->st_mode)) {
+      const auto named = finished_.find(job.path);
+      const bool recorded = named != finished_.end() && *named == file_stamp(*there);
+      job.kept = (recorded && !options_.recheck) ||
+                 has_contents_of(target.dir().open_read(job.path), member, buffers.of(worker));
+      if (job.kept) job.stamp = file_stamp(*there);
+    }
+    if (there && !job.kept && !options_.force && !S_ISDIR(there->st_mode))
+      throw Error(target.dir().path_of(job.path), "is there already with other contents; -f replaces it");
     job.staged = target.reopen(i);
-    if (job.staged && !job.kept && job.first < frames_done_ && frames_done_ < job.end)
+    if (!job.staged || job.kept || job.first >= frames_done_ || frames_done_ >= job.end) return;
+    const auto named = unfinished_.find(job.path);
+    if (named != unfinished_.end() && *named == target.staging().status(Target::staged(i)).st_ino)
       job.from = frames_done_;
   });
   context_.progress.end();
@@ -310,41 +362,54 @@ void FrameUnpacker::unpack_batches(Target& target) {
   context_.progress.end();
 }
 
+// Threads write into files of their own as long as there are enough of them: two that write into one wait for
+// each other.
 void FrameUnpacker::unpack_frames(const Target& target, std::span<const std::size_t> frames) {
+  std::vector<std::vector<std::size_t>> by_file;
+  std::size_t last = m_.layout.members().size() + 1;
+  for (const std::size_t f : frames) {
+    const std::size_t member = m_.layout.member_at(m_.grid().begin(f));
+    if (by_file.empty() || (member != last && !stream_ && !feed_)) by_file.emplace_back();
+    by_file.back().push_back(f);
+    last = member;
+  }
+  std::vector<std::size_t> lengths;
+  for (const auto& of_file : by_file) lengths.push_back(of_file.size());
   Gate gate;
   std::size_t next = 0;  // to be read from the stream
   std::vector<std::unique_ptr<FrameReader>> readers(static_cast<std::size_t>(threads_));
-  parallel_for(frames.size(), threads_, [&](std::size_t i, int w) {
-    gate.guard([&] {
-      context_.check_stop();
-      auto& reader = readers[static_cast<std::size_t>(w)];
-      if (!reader) reader = std::make_unique<FrameReader>(m_);
-      const std::size_t f = frames[i];
-      const std::string& part =
-          stream_ || feed_ ? m_.parts[m_.frames[f].part].path : set_.parts[m_.frames[f].part];
-      ConstBytes frame;
-      if (feed_) {
-        frame = feed_->read(f);
-      } else if (stream_) {
-        auto lock = gate.lock();
-        gate.wait(lock, [&] { return next == i; });
-        lock.unlock();
-        frame = reader->read(*stream_, f);
-        lock.lock();
-        ++next;
-        gate.changed();
-      } else {
-        frame = reader->read(File::open_read(context_.os, part), f);
-      }
-      const ConstBytes content = content_of(*reader, frame, f, part);
-      write_frame(target, f, content);
-      if (feed_) {
-        journal_->add(f);
-        feed_->done(f);
-      }
-      context_.progress.advance(content.size());
-    });
-  });
+  const auto threads = static_cast<std::size_t>(threads_);
+  const auto work = [&](std::size_t file, std::size_t i, int w, std::size_t) {
+    context_.check_stop();
+    auto& reader = readers[static_cast<std::size_t>(w)];
+    if (!reader) reader = std::make_unique<FrameReader>(m_);
+    const std::size_t f = by_file[file][i];
+    const std::string& part =
+        stream_ || feed_ ? m_.parts[m_.frames[f].part].path : set_.parts[m_.frames[f].part];
+    ConstBytes frame;
+    if (feed_) {
+      frame = feed_->read(f);
+    } else if (stream_) {
+      auto lock = gate.lock();
+      gate.wait(lock, [&] { return next == i; });
+      lock.unlock();
+      frame = reader->read(*stream_, f);
+      lock.lock();
+      ++next;
+      gate.changed();
+    } else {
+      frame = reader->read(File::open_read(context_.os, part), f);
+    }
+    const ConstBytes content = content_of(*reader, frame, f, part);
+    write_frame(target, f, content);
+    if (feed_) {
+      journal_->add(f);
+      feed_->done(f);
+    }
+    context_.progress.advance(content.size());
+  };
+  side_by_side(gate, lengths, {threads_, threads, threads}, work,
+               [](std::size_t, std::size_t, std::size_t) {});
 }
 
 ConstBytes FrameUnpacker::content_of(FrameReader& reader, ConstBytes frame, std::size_t f,
@@ -388,11 +453,16 @@ void FrameUnpacker::install(Target& target, std::size_t frames_done) {
     const Job& job = jobs_[begin + i];
     Member member = m_.layout.members()[job.member];
     member.path = job.path;
-    if (job.kept) return target.set_mode(member);
+    if (job.kept) {
+      target.set_mode(member);
+      jobs_[begin + i].stamp = file_stamp(target.dir().status(member.path));
+      return;
+    }
     const std::uint64_t data_end =
         member.extents.empty() ? 0 : member.extents.back().offset + member.extents.back().size;
     if (data_end != member.size || member.size == 0) target.set_size(begin + i, member.size);
     target.put_file(begin + i, member);
+    jobs_[begin + i].stamp = file_stamp(target.dir().status(member.path));
   });
 }
 
@@ -408,11 +478,11 @@ void FrameUnpacker::put_links_and_modes(Target& target) {
 
 // What a later run could not go on from is not left behind.
 void FrameUnpacker::forget_unfinished(const Target& target) const {
-  if (feed_ && exists(context_.os, target.state_path())) return;  // the journal tells what is of use
+  if (feed_ && frames_done_ + written_.size() != 0) return;  // the journal tells what is of use
   for (std::size_t i = 0; i < jobs_.size() + links_.size(); ++i)
     if (i >= jobs_.size() || jobs_[i].first >= frames_done_ || jobs_[i].end <= frames_done_)
       target.remove_staged(i);
-  if (frames_done_ == 0) context_.os.rmdir(parent_of(target.state_path()).c_str());
+  if (frames_done_ == 0) target.give_up();
 }
 
 void FrameUnpacker::remove_parts_before(std::size_t frame) {

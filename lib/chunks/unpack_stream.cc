@@ -126,7 +126,7 @@ class StreamUnpacker {
   }
 
   UnpackResult install() {
-    check_safe(members_, {});
+    check_safe(members_, target_.on_disk());
     if (members_.empty() && !filter_.everything())
       throw Error("no member of the archive is wanted by --include and --exclude");
     UnpackResult result;
@@ -178,7 +178,7 @@ class StreamUnpacker {
   void stage(TarStream& tar, std::size_t index, const Member& member) {
     const std::uint64_t data = member.data_size(), free = free_space(context_.os, options_.out);
     if (data > free)
-      throw Error(target_.path(member.path),
+      throw Error(target_.dir().path_of(member.path),
                   fmt::format("needs {}, {} are free", exact_size(data), exact_size(free)));
     target_.set_size(index, 0);
     ConstBytes bytes;
@@ -205,7 +205,7 @@ class StreamUnpacker {
 UnpackResult unpack_from(ByteSource& source, const std::string& from, const std::string& name,
                          const UnpackOptions& options, const Context& context) {
   ZstdStream content(source, context);
-  Target target(options.out, name.empty() ? "stream" : name, options.force, context);
+  Target target(options.out, name.empty() ? "stream" : name, options.force, options.preserve_modes, context);
   target.remove_all_staged();
   StreamUnpacker unpacker(from, options, target, context);
   context.progress.begin("unpacking", 0);
@@ -219,7 +219,7 @@ UnpackResult unpack_from(ByteSource& source, const std::string& from, const std:
   }
   context.progress.end();
   target.sync_directories();
-  target.remove();
+  target.remove_all_staged();
   return result;
 }
 

@@ -39,7 +39,7 @@ class Bench {
     std::filesystem::create_hard_link(scratch_ / "tree/noise", scratch_ / "tree/sub/same");
     make(scratch_ / "tree", want_);
     std::filesystem::create_directories(scratch_ / "other/tree");
-    put_file(scratch_ / "other/tree/noise", chunks_tree::noise(31'000, 2));
+    put_file(scratch_ / "other/tree/noise", chunks_tree::noise(45'000, 2));
     make(scratch_ / "other/tree", old_);
     REQUIRE(want_.size() >= 4);
     REQUIRE(old_.size() > want_.size());
