@@ -111,7 +111,7 @@ class FrameUnpacker {
   std::vector<std::size_t> job_of_;          // by member; jobs_.size(): none
   std::vector<Member> directories_, links_;  // wanted; hard links point to jobs' paths
   Json finished_ = Json::object();           // by path, of an earlier run: stamps of files
-  Json unfinished_ = Json::object();         // inodes of staged files
+  Json unfinished_ = Json::object();         // by path: which staged file
   std::vector<std::size_t> needed_;          // frames, ascending
   std::size_t frames_done_ = 0;              // their content is durable
   std::size_t installed_ = 0;                // jobs
@@ -214,7 +214,7 @@ void FrameUnpacker::save_state(const Target& target) const {
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
     if (!jobs_[i].stamp.is_null()) finished[jobs_[i].path] = jobs_[i].stamp;
     if (jobs_[i].first >= frames_done_ || jobs_[i].end <= frames_done_ || jobs_[i].kept) continue;
-    if (const auto st = target.staging().look(Target::staged(i))) unfinished[jobs_[i].path] = st->st_ino;
+    if (target.staging().exists(Target::staged(i))) unfinished[jobs_[i].path] = i;
   }
   target.staging().write_atomically(kState,
                                     pretty(Json{{"fingerprint", fingerprint()},
@@ -261,9 +261,7 @@ void FrameUnpacker::look_for_kept_files(const Target& target) {
       throw Error(target.dir().path_of(job.path), "is there already with other contents; -f replaces it");
     job.staged = target.reopen(i);
     if (!job.staged || job.kept || job.first >= frames_done_ || frames_done_ >= job.end) return;
-    const auto named = unfinished_.find(job.path);
-    if (named != unfinished_.end() && *named == target.staging().status(Target::staged(i)).st_ino)
-      job.from = frames_done_;
+    if (unfinished_.contains(job.path)) job.from = frames_done_;
   });
   context_.progress.end();
   for (const Job& job : jobs_) result_.kept += job.kept ? 1 : 0;

@@ -17,7 +17,7 @@ pack parts >/dev/null || fail "pack"
 clean() { rm -rf out; }
 packed() {
   local file
-  for file in $(cd out 2>/dev/null && find . -name '*.part.???' -o -name '*.json'); do same "out/$file" "parts/$file"; done
+  for file in $(cd out 2>/dev/null && find . -name .set.pack -prune -o \( -name '*.part.???' -o -name '*.json' \) -print); do same "out/$file" "parts/$file"; done
   [ ! -e out/manifest.set.json ] || [ "$(ls out/*.part.??? | wc -l)" = "$(ls parts/*.part.??? | wc -l)" ] || fail "a manifest without all parts"
   pack out >/dev/null 2>"$WORK/err" || fail "the second run: $(cat "$WORK/err")"
   diff -r parts out >"$WORK/err" || fail "after the second run: $(cat "$WORK/err")"
