@@ -83,7 +83,10 @@ Checkpoint Checkpoint::open(const Context& context, const std::string& directory
             .at(tensor.described_at);
       has = 2;
       ++moved;
-      found[number].push_back(std::move(tensor));
+      std::vector<Tensor>& here = found[number];
+      here.insert(std::upper_bound(here.begin(), here.end(), tensor.offset,
+                                   [](std::uint64_t at, const Tensor& other) { return at < other.offset; }),
+                  std::move(tensor));
     }
   for (std::size_t i = 0; i < seen.size(); ++i)
     if (seen[i] == 0) checkpoint.absent_.push_back(index.entries[i].tensor);
