@@ -109,7 +109,7 @@ bool Downloader::is_there(const Dir& out, const RemoteFile& file, Bytes buffer) 
   }
   if (!there) return false;
   if (S_ISREG(there->st_mode) && static_cast<std::uint64_t>(there->st_size) == file.size) {
-    if (!file.sha256.empty() && known_digest(context_.os, out.path(), path, *there) == file.sha256)
+    if (!file.sha256.empty() && known_digest(context_.os, out.path(), path, *there).sha256 == file.sha256)
       return true;
     ContentCheck check(file);
     const File content = out.open_read(path);
