@@ -204,7 +204,8 @@ TEST_CASE("hostile manifests are refused") {
   });
   refused(cache, "as a link", [](Json& m) { m["files"][0] = {{"path", "layer1.fp13.bin"}, {"link", "x"}}; });
   refused(cache, "\"layers\"", [](Json& m) { m["layers"] = {2, 1}; });
-  refused(cache, "\"layers\"", [](Json& m) { m["layers"] = {1, 3}; });
+  refused(cache, "\"layers\"", [](Json& m) { m["layers"] = {1, 3 + format::kMostDrafts}; });
+  refused(cache, "does not list 'layer3.", [](Json& m) { m["layers"] = {1, 2, 3}; });  // a drafter's
   refused(cache, "\"rank\"", [](Json& m) { m["rank"] = 1; });
   refused(cache, "\"world\"", [](Json& m) { m["world"] = 0; });
   refused(cache, "ABI", [](Json& m) { m["quantizer_abi"] = "v3"; });
