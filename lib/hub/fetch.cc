@@ -12,6 +12,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "chunks/chunk_names.h"
+#include "chunks/frame_reader.h"
 #include "chunks/member_filter.h"
 #include "chunks/unpack.h"
 #include "hub/archive_record.h"
@@ -239,8 +240,14 @@ void Fetcher::fetch_frames(const RemoteSet& set) {
     tops.insert(member.path.substr(0, member.path.find('/')));
   if (options_.parts.empty()) {
     chunks.parts.resize(manifest.parts.size());
-    HubFrames feed(source_, set.directory, manifest, ranges(), context_);
-    const Context context = halved();
+    RangeOptions ranges = this->ranges();
+    // Where half is too little to unpack a frame, what remains is enough for the network.
+    if (const std::uint64_t frame = chunks::FrameReader::memory(manifest);
+        frame > context_.memory - ranges.memory && frame < context_.memory)
+      ranges.memory = context_.memory - frame;
+    Context context = context_;
+    context.memory -= ranges.memory;
+    HubFrames feed(source_, set.directory, manifest, ranges, context_);
     const chunks::UnpackResult unpacked = chunks::unpack_frames(chunks, -1, unpack_options(), context, &feed);
     take(unpacked);
     result_.fetch_bytes = unpacked.packed_bytes;
