@@ -80,11 +80,11 @@ int main(int argc, char** argv) {
   BuildFlags flags;
   FromCacheRequest cache;
   GeometryFlags geometry;
-  std::string tiers = "base,delta,fp4", reflink = "auto";
+  std::string reflink = "auto";
   CLI::Option* const checkpoint =
       app.add_option("CHECKPOINT", flags.checkpoint, "Directory with config.json and safetensors shards");
   app.add_option("-o,--out", flags.out, "Directory of the packs")->required();
-  app.add_option("--tiers", tiers, "Packs to write, of " + format::tier_names())->capture_default_str();
+  add_tiers_flag(app, flags.files);
   CLI::Option* const from = app.add_option("--from-planescache", cache.cache_root,
                                            "Assemble the packs from this planes cache instead")
                                 ->excludes(checkpoint);
@@ -100,18 +100,17 @@ int main(int argc, char** argv) {
     from->excludes(app.get_option(option));
   add_common_flags(app, common);
   return run_program(app, argc, argv, common, [&](Context& context) {
-    cache.tiers = parse_tiers(tiers);
+    flags.files.has_store = true;
     if (*from) {
+      cache.tiers = chosen_tiers(flags.files, false);
       cache.reflink = parse_reflink(reflink);
       cache.model = told_model(context.os, geometry);
       return from_planescache(context, flags, cache);
     }
     if (flags.checkpoint.empty())
       throw Error(ErrorCode::usage, "", "either CHECKPOINT or --from-planescache ROOT is needed; see --help");
-    PlanRequest request;
-    request.tiers = cache.tiers;
     BuildTarget target;
     target.store = flags.out;
-    return run_build(context, flags, request, target);
+    return run_build(context, flags, target);
   });
 }

@@ -7,6 +7,8 @@ say() { printf '%s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 # usage: prints the comment at the top of the script.
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+# For scripts whose standard output is meant for eval: where they fail, that is "false", so that eval fails too.
+print_false_on_failure() { trap '[ $? = 0 ] || echo false' EXIT; }
 wrong() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; usage >&2; exit 2; }
 # value_of OPTION REST...: the value that must follow an option.
 value_of() { [ $# -ge 2 ] || wrong "$1 needs a value"; printf '%s' "$2"; }

@@ -34,6 +34,7 @@ std::string report_text(const BuildReport& report, const Plan& plan, const Ident
 }  // namespace
 
 void add_build_flags(CLI::App& app, BuildFlags& flags) {
+  add_mode_flag(app, flags.files);
   add_identity_flags(app, flags.identity);
   app.add_option("--world", flags.world, "Tensor-parallel ranks the model is cut into")
       ->check(CLI::Range(std::uint64_t{1}, format::kMostWorld))
@@ -74,7 +75,8 @@ BackendChoice backend_of(const BuildFlags& flags) {
   return choice;
 }
 
-int run_build(Context& context, const BuildFlags& flags, PlanRequest request, BuildTarget target) {
+int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
+  PlanRequest request;
   request.world = flags.world;
   request.rank = parse_rank(flags.rank);
   request.zero_mode = format::parse_zero_mode(flags.zero_mode);
@@ -86,6 +88,7 @@ int run_build(Context& context, const BuildFlags& flags, PlanRequest request, Bu
 
   const Checkpoint checkpoint = Checkpoint::open(context, flags.checkpoint);
   const Model model = find_experts(checkpoint, request.drafts);
+  choose_files(context, flags.files, model, request);
   say_profile(context, model.geometry);
   if (flags.identity.by_content())
     StreamBuffers{context};  // a cap that is too small for hashing is refused now
@@ -94,6 +97,9 @@ int run_build(Context& context, const BuildFlags& flags, PlanRequest request, Bu
   const Workforce force = plan_workforce(context, checkpoint, model, plan, *backend);
 
   if (flags.dry_run) {
+    if (const std::string text = format::kernel_warning(plan.geometry, plan.shape, serves_split(plan.request));
+        !text.empty())
+      context.progress.say("warning: " + text);
     // The content id would take reading the whole checkpoint; no file of that name can be there yet.
     target.ckpt_id = flags.identity.by_content()
                          ? "content id"

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "common/file_flags.h"
 #include "common/flag_values.h"
 #include "common/identity_flags.h"
 #include "common/program.h"
@@ -19,11 +20,12 @@ struct BuildFlags {
   std::string backend = "auto", isa = "auto";
   std::optional<std::string> layers, gpus;  // none: all
   IdentityOptions identity;
+  FileFlags files;
   bool force = false, recheck = false, dry_run = false, json = false;
   bool group_shared = false, no_space_check = false;
 };
 
-// --world, --rank, --zero-mode, --layers, --drafts, -f, -n, --recheck, --json, --backend, --gpus, --isa,
+// --for, --world, --rank, --zero-mode, --layers, --drafts, -f, -n, --recheck, --json, --backend, --gpus, --isa,
 // --group-shared, --no-space-check.
 void add_build_flags(CLI::App& app, BuildFlags& flags);
 
@@ -32,6 +34,6 @@ BackendChoice backend_of(const BuildFlags& flags);
 
 // Opens the checkpoint, plans, and unless it is a dry run builds; prints the plan or the report.
 // target.ckpt_id and target.trust are filled in here.
-int run_build(Context& context, const BuildFlags& flags, PlanRequest request, BuildTarget target);
+int run_build(Context& context, const BuildFlags& flags, BuildTarget target);
 
 }  // namespace planesmith

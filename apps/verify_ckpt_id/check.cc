@@ -3,13 +3,17 @@
 
 #include <random>
 
+#include "base/file.h"
+#include "base/size.h"
 #include "checkpoint/identity.h"
 #include "common/flag_values.h"
 #include "common/geometry_flags.h"
 #include "store/probe.h"
+#include "store/serving.h"
 #include "verify/report.h"
 #include "verify/sample.h"
 #include "verify_ckpt_id/commands.h"
+#include "verify_ckpt_id/configuration.h"
 
 namespace planesmith {
 namespace {
@@ -18,9 +22,11 @@ struct CheckOptions {
   std::string planescache, store, checkpoint, rank = "all";
   GeometryFlags geometry;
   IdentityOptions identity;
+  ConfigurationFlags configuration;
   std::optional<std::string> zero_mode, fp4, tiers;
   std::optional<std::uint64_t> world, drafts, sample, seed;
-  bool all = false, json = false, print_env = false;
+  bool all = false, json = false;
+  std::string print_env;  // shell, docker; empty: not asked for
 };
 
 void declare(CLI::App& app, CheckOptions& options) {
@@ -44,11 +50,11 @@ void declare(CLI::App& app, CheckOptions& options) {
   app.add_option("--fp4", options.fp4,
                  "FP4 planes asked for: none, nibble or quintal (default: those found there)");
   app.add_option("--tiers", options.tiers,
-                 fmt::format("Packs asked for, of {} (default: those found there)", format::tier_names()));
-  app.add_option(
-         "--drafts", options.drafts,
-         "DSpark drafter blocks served, as layers behind the model's own (default: those found there)")
+                 fmt::format("Packs asked for, of {} (default: those of the mode, else those found there)", format::tier_names()));
+  app.add_option("--drafts", options.drafts,
+                 "DSpark drafter blocks served, as layers behind the model's own (default: those found there)")
       ->check(CLI::Range(std::uint64_t{0}, format::kMostDrafts));
+  add_configuration_flags(app, options.configuration);
   add_geometry_flags(app, options.geometry);
   CLI::Option* sample =
       app.add_option("--sample", options.sample,
@@ -59,9 +65,71 @@ void declare(CLI::App& app, CheckOptions& options) {
       ->needs(sample);
   app.add_flag("--all", options.all, "The same for all experts")->needs(checkpoint)->excludes(sample);
   CLI::Option* json = app.add_flag("--json", options.json, "Print one JSON document");
-  app.add_flag("--print-env", options.print_env,
-               "Where it would boot, print only the export lines to serve with")
+  app.add_flag("--print-env{shell}", options.print_env,
+               "Where it would boot, print only the environment to serve with: export lines for eval "
+               "(--print-env or --print-env=shell), or an env file (--print-env=docker)")
       ->excludes(json);
+}
+
+// The request that a configuration of the engine is; what was said besides wins.
+void take(const ReadConfiguration& configuration, BootRequest& request, Findings& findings) {
+  const EngineSettings& settings = configuration.settings;
+  const auto differs = [](const std::string& what) { throw Error(ErrorCode::usage, "", what); };
+  if (!settings.ckpt_id.empty()) {
+    if (request.ckpt_id && *request.ckpt_id != settings.ckpt_id)
+      differs(fmt::format("--ckpt-id or --served-path says '{}', the configuration VLLM_MOE_W2_CKPT_ID={}",
+                          *request.ckpt_id, settings.ckpt_id));
+    request.ckpt_id = settings.ckpt_id;
+  } else {
+    const char* const text =
+        "VLLM_MOE_W2_CKPT_ID is not set, so the engine computes an identity of its own from the files' times "
+        "(--served-path with --checkpoint checks that one)";
+    if (!request.ckpt_id && configuration.recipe.arguments.empty())
+      findings.problems.push_back(text);
+    else
+      findings.warnings.push_back(text);
+  }
+  if (request.zero_mode && *request.zero_mode != settings.zero_mode)
+    differs(fmt::format("--zero-mode says {}, the configuration {}", name(*request.zero_mode),
+                        name(settings.zero_mode)));
+  request.zero_mode = settings.zero_mode;
+  if (request.mode && *request.mode != settings.mode())
+    differs(fmt::format("--for says {}, the configuration results in mode {}", format::name(*request.mode),
+                        format::name(settings.mode())));
+  request.mode = settings.mode();
+  request.split = settings.switches.split;
+  const auto ranks = argument_value(configuration.recipe.arguments, {"--tensor-parallel-size", "-tp"});
+  if (!request.world && !configuration.recipe.arguments.empty()) {
+    // Anything else that it says is told by judge().
+    request.world = ranks && !ranks->empty() && ranks->find_first_not_of("0123456789") == std::string::npos &&
+                            ranks->size() <= 4 && *ranks != "0"
+                        ? std::stoull(*ranks)
+                        : 1;
+  }
+}
+
+// Where the engine would look: what the flags say stands for what a container sees.
+std::string place(Context& context, const std::string& flag, const std::string& told, const char* variable,
+                  Findings& findings) {
+  if (!flag.empty()) {
+    if (told != flag && !told.empty())
+      findings.notes.push_back(fmt::format("{}={}: looked for in {}", variable, told, flag));
+    return flag;
+  }
+  if (!told.empty() && !exists(context.os, told))
+    findings.warnings.push_back(fmt::format("{}={}: there is no such directory", variable, told));
+  if (!told.empty() && !told.starts_with('/'))
+    findings.warnings.push_back(
+        fmt::format("{}={} is relative: it depends on where the server is started", variable, told));
+  return told;
+}
+
+// Everything that is neither a routed expert nor a drafter.
+std::uint64_t dense_bytes(const Model& model) {
+  std::uint64_t bytes = 0;
+  for (const auto& [kind, left] : model.left_alone)
+    if (kind != "MTP") bytes += left.bytes;
+  return bytes;
 }
 
 BootRequest request_of(Context& context, const CheckOptions& options) {
@@ -92,42 +160,94 @@ SampleRequest sample_of(const CheckOptions& options) {
   return request;
 }
 
+void print_environment(Context& context, const CheckOptions& options, const BootVerdict& verdict) {
+  for (const std::vector<std::string>* lines :
+       {&verdict.findings.problems, &verdict.findings.warnings, &verdict.findings.notes})
+    for (const std::string& line : *lines) context.progress.say(line);
+  print_result(options.print_env == "docker" ? docker_lines(verdict.environment)
+                                             : shell_lines(verdict.environment));
+}
+
 int run(Context& context, const CheckOptions& options) {
-  if (options.planescache.empty() && options.store.empty())
-    throw Error(ErrorCode::usage, "", "give --planescache, --store or both");
-  const BootRequest request = request_of(context, options);
-  const Store store = scan_store(context.os, options.planescache, options.store);
-  const Boot boot = complete(request, store);
+  if (!options.print_env.empty() && options.print_env != "shell" && options.print_env != "docker")
+    throw Error(ErrorCode::usage, "",
+                fmt::format("--print-env={}: choose shell or docker", options.print_env));
+  Findings findings;
+  const std::optional<ReadConfiguration> configuration =
+      read_configuration(context, options.configuration, options.planescache, findings);
+  BootRequest request = request_of(context, options);
+  std::string root = options.planescache, directory = options.store;
+  if (options.configuration.mode) request.mode = format::parse_mode(*options.configuration.mode);
+  if (configuration) {
+    take(*configuration, request, findings);
+    const EngineSettings& settings = configuration->settings;
+    root = place(context, configuration->recipe.names_cache ? "" : root, settings.planes_cache.value_or(""),
+                 "VLLM_MOE_W2_PLANES_CACHE", findings);
+    directory = place(context, directory, settings.store_dir, "VLLM_MOE_W2_STORE_DIR", findings);
+  } else if (root.empty() && directory.empty()) {
+    throw Error(ErrorCode::usage, "",
+                "give --planescache, --store or both, or a configuration of the engine");
+  }
+  if (request.mode) fill_in(request, *request.mode, !directory.empty());
+
+  const Store store = scan_store(context.os, root, directory);
+  Boot boot = complete(request, store);
+  Serve serve;
+  serve.world = boot.world;
+  serve.has_cache = !root.empty();
+  serve.has_store = !directory.empty();
+  if (configuration) serve.configuration = &*configuration;
+  if (options.configuration.gpu_memory)
+    serve.gpu_bytes = parse_size(*options.configuration.gpu_memory, "--gpu-memory");
+
   BootVerdict verdict;
   std::optional<SampleReport> sample;
+  const auto probe_with = [&](std::optional<KnownModel> model) {
+    if (configuration && model) {
+      model = as_configured(std::move(*model), configuration->settings, findings);
+      boot.drafts = model->geometry.drafts;
+    }
+    verdict = probe(context.os, store, boot, model);
+  };
   if (options.checkpoint.empty()) {
     std::optional<KnownModel> model = model_in(store, boot.ckpt_id);
-    verdict = probe(context.os, store, boot, model ? model : told_model(context.os, options.geometry));
+    probe_with(model ? model : told_model(context.os, options.geometry));
   } else {
     const Checkpoint checkpoint = Checkpoint::open(context, options.checkpoint);
-    Model model = find_experts(checkpoint, options.drafts.value_or(0));
-    if (!options.drafts)
+    Model model = find_experts(checkpoint, boot.drafts.value_or(0));
+    if (!boot.drafts)
       if (const std::uint64_t drafts =
               drafts_there(store, boot, model_of_checkpoint(model, options.checkpoint));
           drafts != 0)
         model = find_experts(checkpoint, drafts);
-    verdict = probe(context.os, store, boot, model_of_checkpoint(model, options.checkpoint));
+    serve.dense_bytes = dense_bytes(model);
+    probe_with(model_of_checkpoint(model, options.checkpoint));
     if (options.sample || options.all)
       sample = compare_with_checkpoint(context, store, verdict, checkpoint, model, sample_of(options));
   }
-  if (verdict.model) say_profile(context, verdict.model->geometry);
+  if (verdict.model) {
+    say_profile(context, verdict.model->geometry);
+    serve.model = &*verdict.model;
+  }
+  if (request.mode || serve.gpu_bytes) {
+    serve.mode = *verdict.boot.mode;
+    judge(serve, findings);
+  }
+  verdict.findings = std::move(findings);
   const bool good = verdict.hit() && (!sample || sample->differences.empty());
+  if (good)
+    verdict.environment =
+        environment_of(verdict, store, configuration ? configuration->environment : Environment{});
 
   if (options.json) {
     Json out = to_json(verdict);
     if (sample) out["content"] = to_json(*sample);
-    if (!good) out.erase("environment");
     print_result(pretty(out));
-  } else if (options.print_env && good) {
-    print_result(export_line(boot.ckpt_id) + "\n");
+  } else if (!options.print_env.empty() && good) {
+    print_environment(context, options, verdict);
   } else {
     const std::string text = to_text(verdict) + (sample ? to_text(*sample) : "");
-    if (options.print_env)
+    if (!options.print_env.empty())
       say_lines(context, text);
     else
       print_result(text);

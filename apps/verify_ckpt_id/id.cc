@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "checkpoint/identity.h"
+#include "checkpoint/model_manifest.h"
 #include "verify_ckpt_id/commands.h"
 
 namespace planesmith {
@@ -13,7 +14,7 @@ struct IdOptions {
   std::string checkpoint;
   std::optional<std::string> served_path;
   std::string revision;
-  bool no_content = false, recompute = false, json = false;
+  bool no_content = false, recompute = false, json = false, manifest_v1 = false, write_marker = false;
 };
 
 void declare(CLI::App& app, IdOptions& options) {
@@ -25,8 +26,14 @@ void declare(CLI::App& app, IdOptions& options) {
                  "Commit or revision that the engine is started with (default: none)")
       ->needs(served);
   app.add_flag("--no-content", options.no_content,
-               "Do not print the content id, which needs every byte hashed")
-      ->needs(served);
+               "Do not print the content id, which needs every byte hashed");
+  CLI::Option* const manifest =
+      app.add_flag("--manifest-v1", options.manifest_v1,
+                   "Also print the id that the engine's model list publishes, from the same digests");
+  app.add_flag("--write-marker", options.write_marker,
+               "Write that id into the checkpoint's directory, as the engine's launcher leaves it there "
+               "(.vllm-moet-snapshot.json)")
+      ->needs(manifest);
   app.add_flag("--recompute", options.recompute, "Hash again instead of reusing known digests");
   app.add_flag("--json", options.json, "Print one JSON document, with the digest of every file");
 }
@@ -36,6 +43,22 @@ constexpr const char* kAdvice =
     "published; the "
     "engine's own id needs no pin, but holds only for these very files at this served path until anything "
     "touches them.";
+
+// A served path that is a repository of the hub's names it; else the directory may tell where it came from.
+void mark(Context& context, const IdOptions& options, const std::string& manifest_id) {
+  Origin origin = origin_of(context.os, options.checkpoint);
+  const std::string served = options.served_path.value_or("");
+  if (const std::size_t slash = served.find('/');
+      slash != served.npos && slash != 0 && slash + 1 != served.size() && slash == served.rfind('/'))
+    origin.repository = served;
+  if (!options.revision.empty()) origin.commit = options.revision;
+  write_marker(context.os, options.checkpoint, manifest_id, origin);
+  context.progress.say(fmt::format("wrote {}", join(options.checkpoint, kMarkerName)));
+  if (origin.repository.empty() || origin.commit.empty())
+    context.progress.say(
+        "the marker does not name the repository and its commit, which are not known here, and the engine's "
+        "launcher asks for both; give --served-path OWNER/REPO --revision COMMIT");
+}
 
 int run(Context& context, const IdOptions& options) {
   struct stat st {};
@@ -55,7 +78,12 @@ int run(Context& context, const IdOptions& options) {
         engine_id(*options.served_path, options.revision, read_checkpoint_stats(context, options.checkpoint));
   }
   std::optional<ContentId> content;
-  if (local && !options.no_content) {
+  if (options.no_content && !options.served_path && !options.manifest_v1)
+    throw Error(ErrorCode::usage, "",
+                "--no-content leaves nothing to print; add --served-path or --manifest-v1");
+  if (options.manifest_v1 && !local)
+    throw Error(options.checkpoint, "is not a directory here, and --manifest-v1 needs the files");
+  if (local && (!options.no_content || options.manifest_v1)) {
     content = content_id(context, options.checkpoint, options.recompute);
     context.progress.say(fmt::format("{} hashed, {} known before", exact_size(content->bytes_hashed),
                                      exact_size(content->bytes_known)));
@@ -65,6 +93,10 @@ int run(Context& context, const IdOptions& options) {
           "(--recompute reads them)",
           shard));
   }
+  std::optional<std::string> manifest;
+  if (options.manifest_v1) manifest = model_manifest_id(context, options.checkpoint, *content);
+  if (options.write_marker) mark(context, options, *manifest);
+  if (options.no_content) content.reset();
   context.progress.say(kAdvice);
 
   if (options.json) {
@@ -79,11 +111,16 @@ int run(Context& context, const IdOptions& options) {
       out["served_path"] = *options.served_path;
       out["revision"] = options.revision;
     }
+    if (manifest) out["manifest_v1_id"] = *manifest;
     print_result(pretty(out));
-  } else if (content && engine) {
-    print_result(fmt::format("content  {}\nengine   {}\n", content->id, *engine));
   } else {
-    print_result((content ? content->id : *engine) + "\n");
+    std::vector<std::pair<const char*, std::string>> ids;
+    if (content) ids.emplace_back("content ", content->id);
+    if (engine) ids.emplace_back("engine  ", *engine);
+    if (manifest) ids.emplace_back("manifest", *manifest);
+    std::string text;
+    for (const auto& [what, id] : ids) text += ids.size() == 1 ? id + "\n" : fmt::format("{} {}\n", what, id);
+    print_result(text);
   }
   return 0;
 }

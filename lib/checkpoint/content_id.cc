@@ -14,6 +14,7 @@
 #include "checkpoint/files.h"
 #include "checkpoint/identity.h"
 #include "checkpoint/known_digests.h"
+#include "checkpoint/pin.h"
 
 namespace planesmith {
 namespace {
@@ -99,9 +100,7 @@ Identity resolve_identity(const Context& context, const IdentityOptions& options
   if (options.pin && options.served_path) refuse("--ckpt-id and --served-path exclude each other");
   if (options.revision && !options.served_path) refuse("--revision goes with --served-path only");
   if (options.pin) {
-    if (options.pin->empty()) refuse("--ckpt-id is empty");
-    if (!is_utf8(*options.pin)) refuse("--ckpt-id is not valid UTF-8");
-    if (has_control_characters(*options.pin)) refuse("--ckpt-id has control characters");
+    check_pin(*options.pin, "--ckpt-id");
     return {*options.pin, false, "pinned with --ckpt-id"};
   }
   if (options.served_path) {

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/file_contents.h"
 #include "base/file_status.h"
-#include "base/text.h"
+#include "checkpoint/pin.h"
 #include "maintain/retire.h"
 #include "store/store.h"
 
@@ -290,8 +290,7 @@ RekeyReport rekey(const Context& context, const RekeyRequest& request) {
   Os& os = context.os;
   const auto refuse = [](const std::string& why) { throw Error(ErrorCode::usage, "", why); };
   if (request.planescache.empty() && request.store.empty()) refuse("give --planescache, --store or both");
-  if (request.to.empty()) refuse("the new identity is empty");
-  if (has_control_characters(request.to)) refuse("the new identity has control characters");
+  check_pin(request.to, "the new identity (--to)");
   if (request.from == request.to) refuse("the old and the new identity are the same");
 
   const Store store = scan_store(os, request.planescache, request.store);

@@ -34,11 +34,15 @@ KnownModel model_of_profile(const Profile& profile) {
   if (!profile.geometry)
     throw Error(ErrorCode::usage, profile.name,
                 "this profile does not say the model's geometry; give --config");
-  return {*profile.geometry, profile.sparse_layers(), "profile " + profile.name};
+  KnownModel model{*profile.geometry, profile.sparse_layers(), "profile " + profile.name};
+  for (const Family family : {Family::mxfp4, Family::fp8, Family::nvfp4})
+    if (profile.families == std::vector<std::string>{std::string(name(family))}) model.family = family;
+  return model;
 }
 
 KnownModel model_of_checkpoint(const Model& model, const std::string& directory) {
   KnownModel known{model.geometry, {}, "checkpoint " + directory};
+  known.family = model.family;
   for (const SparseLayer& layer : model.layers) known.layers.push_back(layer.index);
   return known;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct KnownModel {
   format::Geometry geometry;
   std::vector<std::uint64_t> layers;  // indices of the sparse layers, sorted; the position is the layer key
   std::string source;                 // "manifest /x/manifest.json": for people
+  std::optional<Family> family{};     // of the checkpoint's experts; none: not known
 };
 
 // The same model with this many DSpark blocks taken, as layers L, L + 1, ...

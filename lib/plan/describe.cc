@@ -64,6 +64,9 @@ std::string describe(const Plan& plan, const Model& model, std::uint64_t peak_me
     out += fmt::format(
         "drafters     {} of {} DSpark blocks taken{}\n", g.drafts, model.draft_blocks,
         g.drafts == model.draft_blocks ? "" : fmt::format("; --drafts {} takes all", model.draft_blocks));
+  if (plan.request.mode)
+    out += fmt::format("mode         {}: {}\n", format::name(*plan.request.mode),
+                       format::summary(*plan.request.mode));
   for (const auto& [kind, left] : model.left_alone)
     out += fmt::format("left alone   {}: {} tensors, {}\n", kind, left.tensors, short_size(left.bytes));
   for (const Plan::Written& written : plan.written)
@@ -78,24 +81,26 @@ Json plan_json(const Plan& plan, const Model& model, std::uint64_t peak_memory) 
   Json left = Json::object(), written = Json::array();
   for (const auto& [kind, l] : model.left_alone) left[kind] = {{"tensors", l.tensors}, {"bytes", l.bytes}};
   for (const Plan::Written& w : plan.written) written.push_back(to_json(w));
-  return {{"family", name(model.family)},
-          {"geometry",
-           {{"layers", g.layers},
-            {"experts", g.experts},
-            {"hidden", g.hidden},
-            {"intermediate", g.intermediate}}},
-          {"layers", sorted_indices(plan)},
-          {"sparse_layers", plan.all_layers},
-          {"drafts", g.drafts},
-          {"draft_blocks", model.draft_blocks},
-          {"expert_weight_tensors", plan.layers.size() * g.experts * kProjections},
-          {"world", plan.shape.world},
-          {"ranks", plan.ranks},
-          {"read_bytes", plan.read},
-          {"written", written},
-          {"written_bytes", plan.allocated()},
-          {"left_alone", left},
-          {"peak_memory_bytes", peak_memory}};
+  Json out = {{"family", name(model.family)},
+              {"geometry",
+               {{"layers", g.layers},
+                {"experts", g.experts},
+                {"hidden", g.hidden},
+                {"intermediate", g.intermediate}}},
+              {"layers", sorted_indices(plan)},
+              {"sparse_layers", plan.all_layers},
+              {"drafts", g.drafts},
+              {"draft_blocks", model.draft_blocks},
+              {"expert_weight_tensors", plan.layers.size() * g.experts * kProjections},
+              {"world", plan.shape.world},
+              {"ranks", plan.ranks},
+              {"read_bytes", plan.read},
+              {"written", written},
+              {"written_bytes", plan.allocated()},
+              {"left_alone", left},
+              {"peak_memory_bytes", peak_memory}};
+  if (plan.request.mode) out["mode"] = format::name(*plan.request.mode);
+  return out;
 }
 
 }  // namespace planesmith

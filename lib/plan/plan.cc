@@ -68,6 +68,11 @@ std::uint64_t Plan::allocated() const {
   return bytes;
 }
 
+bool serves_split(const PlanRequest& request) {
+  if (request.mode) return format::switches(*request.mode).split;
+  return request.cache == format::Fp4Tier::quintal;
+}
+
 Plan make_plan(const Model& model, const PlanRequest& request) {
   Plan plan;
   plan.request = request;
@@ -89,7 +94,7 @@ Plan make_plan(const Model& model, const PlanRequest& request) {
   const std::uint64_t ranks = plan.ranks.size(), layers = plan.layers.size(), experts = plan.geometry.experts;
 
   if (request.cache) {
-    Plan::Written w{"planes cache", "read at every start of the engine", 0, 0, 0};
+    Plan::Written w{"planes cache", format::cache_use(request.mode, model.family == Family::fp8), 0, 0, 0};
     for (const format::Part& part : format::cache_parts(*request.cache)) {
       plan.sections[static_cast<std::size_t>(part.section)] = true;
       w.files += ranks * layers;
@@ -104,6 +109,7 @@ Plan make_plan(const Model& model, const PlanRequest& request) {
     for (const Section section : format::slot_sections(tier))
       plan.sections[static_cast<std::size_t>(section)] = true;
     plan.written.push_back(written_packs(spec, ranks, layers));
+    plan.written.back().purpose = format::pack_use(request.mode, tier);
   }
   for (int s = 0; s < format::kSections; ++s)
     if (plan.sections[static_cast<std::size_t>(s)])

@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "checkpoint/model.h"
+#include "format/engine.h"
 #include "format/pack.h"
 #include "format/planescache.h"
 
@@ -23,6 +24,7 @@ struct PlanRequest {
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
   std::optional<format::Fp4Tier> cache;              // a planes cache with this FP4 tier; none: no cache
   std::vector<format::Tier> tiers;                   // packs
+  std::optional<format::Mode> mode = {};             // of the engine that they are meant for, for people
   std::optional<std::vector<std::uint64_t>> layers;  // only these layer indices; none: all
   std::uint64_t drafts = 0;                          // DSpark blocks; the model was found with as many
 };
@@ -49,6 +51,9 @@ struct Plan {
   std::vector<Written> written;
   std::uint64_t allocated() const;
 };
+
+// Whether these files are for a split mode.
+bool serves_split(const PlanRequest& request);
 
 // Errors (usage): a layer that is not there or has no routed experts, a world that does not divide, a rank
 // outside the world, nothing to build; for FP8 a slice that does not divide into scale blocks.

@@ -13,11 +13,17 @@
 namespace planesmith {
 namespace {
 
+std::optional<bool> split_of(const BootRequest& request) {
+  if (request.split || !request.fp4) return request.split;
+  return *request.fp4 == format::Fp4Tier::quintal;
+}
+
 bool agrees(const FoundIdentity& identity, const BootRequest& request) {
   if (request.ckpt_id && *request.ckpt_id != identity.ckpt_id) return false;
   if (request.world && *request.world != identity.world) return false;
   if (request.zero_mode && *request.zero_mode != identity.zero_mode) return false;
-  return !request.fp4 || !identity.split || *identity.split == (*request.fp4 == format::Fp4Tier::quintal);
+  const std::optional<bool> split = split_of(request);
+  return !split || !identity.split || *identity.split == *split;
 }
 
 // The value that all identities share, else the fallback.
@@ -53,6 +59,12 @@ format::Fp4Tier fp4_of(const std::vector<const FoundIdentity*>& identities, cons
 
 }  // namespace
 
+void fill_in(BootRequest& request, format::Mode mode, bool has_store) {
+  request.mode = mode;
+  if (!request.fp4) request.fp4 = format::cache_fp4(mode);
+  if (!request.tiers) request.tiers = has_store ? format::packs(mode) : std::vector<format::Tier>{};
+}
+
 Boot complete(const BootRequest& request, const Store& store) {
   const std::vector<FoundIdentity> all = identities(store);
   std::vector<const FoundIdentity*> matching, of_that_id;
@@ -87,7 +99,9 @@ Boot complete(const BootRequest& request, const Store& store) {
   boot.zero_mode = request.zero_mode.value_or(
       shared(from, format::ZeroMode::automatic, [](const FoundIdentity& one) { return one.zero_mode; }));
   boot.fp4 = request.fp4.value_or(fp4_of(from, store, boot));
+  boot.split = split_of(request).value_or(boot.fp4 == format::Fp4Tier::quintal);
   boot.tiers = request.tiers;
+  boot.mode = request.mode;
   boot.drafts = request.drafts;
   if (request.rank && *request.rank >= boot.world)
     throw Error(ErrorCode::usage, "",
@@ -141,7 +155,8 @@ std::vector<format::Tier> tiers_there(const Store& store, const Boot& boot,
   }
   if (there.empty()) there = of_that_id;
   if (!there.empty()) return {there.begin(), there.end()};
-  if (boot.fp4 == format::Fp4Tier::quintal) return {format::Tier::base, format::Tier::fp4q};
+  if (boot.mode) return format::packs(*boot.mode);
+  if (boot.split) return {format::Tier::base, format::Tier::fp4q};
   return {format::Tier::base, format::Tier::delta, format::Tier::fp4};
 }
 

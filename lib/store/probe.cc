@@ -89,6 +89,28 @@ std::string nearest(const std::vector<Found>& all, const Json& asked, ToJson jso
   return text;
 }
 
+constexpr const char* kNoFp8Cache =
+    "the engine neither reads nor writes a planes cache of an FP8 checkpoint: it reads and requantizes the "
+    "checkpoint's experts at every start; a host mode with its packs spares that";
+
+bool is_fp8(const std::optional<KnownModel>& model) {
+  return model && model->family == Family::fp8;
+}
+
+// The first mode that can be served from what was asked for; where there is none, the one that opens the
+// packs.
+format::Mode mode_served(const Store& store, const Boot& boot, bool fp8) {
+  std::optional<format::Fp4Tier> cache;
+  if (!store.root.empty() && !fp8) cache = boot.fp4;
+  const std::vector<format::Tier> tiers = store.directory.empty() ? std::vector<format::Tier>{} : *boot.tiers;
+  if (const std::vector<format::Mode> modes = format::modes_served(cache, tiers); !modes.empty())
+    return modes.front();
+  for (const format::Mode mode : format::kModes)
+    for (const format::Tier tier : tiers)
+      if (format::opens(mode, tier)) return mode;
+  return format::mode_of({false, boot.fp4 != format::Fp4Tier::none, boot.split});
+}
+
 class Probe {
  public:
   Probe(Os& os, const Store& store, const Boot& boot, const std::optional<KnownModel>& model,
@@ -98,12 +120,12 @@ class Probe {
   }
 
   void cache(std::uint64_t rank) {
-    const format::CacheMeta meta{boot_.ckpt_id, boot_.world, rank, boot_.zero_mode,
-                                 boot_.fp4 == format::Fp4Tier::quintal};
+    const format::CacheMeta meta{boot_.ckpt_id, boot_.world, rank, boot_.zero_mode, boot_.split};
     CacheVerdict verdict;
     verdict.rank = rank;
     verdict.path = join(store_.root, format::cache_directory(meta));
     verdict.miss = meta_miss(verdict.path, meta);
+    if (is_fp8(model_)) verdict.unread = kNoFp8Cache;
     if (verdict.miss.empty()) need_model(verdict.path);
     verdict.layers = all_layers();
     for (LayerVerdict& layer : verdict.layers) {
@@ -117,7 +139,7 @@ class Probe {
         layer.parts.push_back({std::string(part.name), path, file_defect(os_, path, bytes), bytes});
       }
     }
-    if (!verdict.hit()) note_unwritable(verdict.path);
+    if (!verdict.hit() && verdict.unread.empty()) note_unwritable(verdict.path);
     verdict_.caches.push_back(std::move(verdict));
   }
 
@@ -250,7 +272,7 @@ bool LayerVerdict::hit() const {
          std::all_of(parts.begin(), parts.end(), [](const PartVerdict& part) { return part.miss.empty(); });
 }
 bool CacheVerdict::hit() const {
-  return miss.empty() &&
+  return miss.empty() && unread.empty() &&
          std::all_of(layers.begin(), layers.end(), [](const LayerVerdict& layer) { return layer.hit(); });
 }
 bool PackVerdict::hit() const {
@@ -258,8 +280,12 @@ bool PackVerdict::hit() const {
          std::all_of(layers.begin(), layers.end(), [](const LayerVerdict& layer) { return layer.hit(); });
 }
 bool BootVerdict::hit() const {
-  return std::all_of(caches.begin(), caches.end(), [](const CacheVerdict& cache) { return cache.hit(); }) &&
-         std::all_of(packs.begin(), packs.end(), [](const PackVerdict& pack) { return pack.hit(); });
+  const bool packs_do = !packs.empty() && boot.mode && format::switches(*boot.mode).host;
+  return std::all_of(
+             caches.begin(), caches.end(),
+             [&](const CacheVerdict& cache) { return cache.hit() || (packs_do && !cache.unread.empty()); }) &&
+         std::all_of(packs.begin(), packs.end(), [](const PackVerdict& pack) { return pack.hit(); }) &&
+         findings.problems.empty();
 }
 
 BootVerdict probe(Os& os, const Store& store, const Boot& boot, const std::optional<KnownModel>& model) {
@@ -270,9 +296,10 @@ BootVerdict probe(Os& os, const Store& store, const Boot& boot, const std::optio
     verdict.model = with_drafts(*model, *verdict.boot.drafts);
   }
   Probe probe(os, store, boot, verdict.model, verdict);
+  if (!boot.tiers) verdict.boot.tiers = tiers_there(store, boot, verdict.model);
+  if (!boot.mode) verdict.boot.mode = mode_served(store, verdict.boot, is_fp8(model));
   if (!store.root.empty())
     for (const std::uint64_t rank : boot.ranks) probe.cache(rank);
-  if (!boot.tiers) verdict.boot.tiers = tiers_there(store, boot, verdict.model);
   if (!store.directory.empty())
     for (const format::Tier tier : *verdict.boot.tiers)
       for (const std::uint64_t rank : boot.ranks) probe.pack(tier, rank);

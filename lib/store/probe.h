@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "format/engine.h"
 #include "manifest/known_model.h"
+#include "serve/environment.h"
 #include "store/store.h"
 
 namespace planesmith {
@@ -20,7 +22,9 @@ struct Boot {
   std::vector<std::uint64_t> ranks;
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
   format::Fp4Tier fp4 = format::Fp4Tier::nibble;   // of the planes cache
+  bool split = false;                              // its key is that of the split mode
   std::optional<std::vector<format::Tier>> tiers;  // packs; none: those that are there
+  std::optional<format::Mode> mode;                // none: the first that these files can serve
   std::optional<std::uint64_t> drafts;             // DSpark blocks served; none: those that are there
 };
 
@@ -30,9 +34,14 @@ struct BootRequest {
   std::optional<std::uint64_t> world = {}, rank = {};  // no rank: all
   std::optional<format::ZeroMode> zero_mode = {};
   std::optional<format::Fp4Tier> fp4 = {};
+  std::optional<bool> split = {};  // none: as fp4 has it
   std::optional<std::vector<format::Tier>> tiers = {};
+  std::optional<format::Mode> mode = {};
   std::optional<std::uint64_t> drafts = {};
 };
+
+// What a mode opens, where a request does not say otherwise. has_store: it is given a directory of packs.
+void fill_in(BootRequest& request, format::Mode mode, bool has_store);
 
 // What was not said is taken from the one identity in the store that agrees with what was; from what builders
 // make by default where the store has nothing of that identity. Errors: usage where there are several,
@@ -63,6 +72,7 @@ struct LayerVerdict {
 struct CacheVerdict {
   std::uint64_t rank = 0;
   std::string path, miss;  // miss: meta.json does not match, so every layer misses
+  std::string unread;      // why the engine does not read it, whatever it holds; empty: it does
   std::vector<LayerVerdict> layers;
   bool hit() const;
 };
@@ -83,6 +93,8 @@ struct BootVerdict {
   std::vector<PackVerdict> packs;
   std::vector<std::string> found;  // identities in the store, where the one asked for is not all there
   std::vector<std::string> notes;  // worth knowing, no miss
+  Findings findings;               // what besides the files is wrong
+  Environment environment;         // to serve with, where that was asked for
   bool hit() const;
 };
 

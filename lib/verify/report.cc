@@ -65,7 +65,9 @@ std::size_t count_misses(const BootVerdict& verdict) {
     }
   };
   for (const CacheVerdict& cache : verdict.caches) {
-    if (!cache.miss.empty())
+    if (!cache.unread.empty())
+      misses += verdict.hit() ? 0 : 1;
+    else if (!cache.miss.empty())
       ++misses;
     else
       count(cache.layers);
@@ -76,7 +78,11 @@ std::size_t count_misses(const BootVerdict& verdict) {
     else
       count(pack.layers);
   }
-  return misses;
+  return misses + verdict.findings.problems.size();
+}
+
+bool is_host(const BootVerdict& verdict) {
+  return verdict.boot.mode && format::switches(*verdict.boot.mode).host;
 }
 
 std::string emptied_warning(const PackVerdict& pack) {
@@ -88,14 +94,12 @@ std::string emptied_warning(const PackVerdict& pack) {
 
 }  // namespace
 
-std::string export_line(const std::string& ckpt_id) {
-  return "export VLLM_MOE_W2_CKPT_ID=" + shell_quoted(ckpt_id);
-}
-
 std::string to_text(const BootVerdict& verdict) {
   const Boot& boot = verdict.boot;
   std::string text = fmt::format("identity {}, world {}, zero mode {}\n", printable(boot.ckpt_id), boot.world,
                                  format::name(boot.zero_mode));
+  if (boot.mode)
+    text += fmt::format("mode {}: {}\n", format::name(*boot.mode), format::summary(*boot.mode));
   if (verdict.model) {
     const format::Geometry& g = verdict.model->geometry;
     text += fmt::format("{} layers, {} of them sparse, {} experts, hidden {}, intermediate {}, from {}\n",
@@ -105,6 +109,10 @@ std::string to_text(const BootVerdict& verdict) {
   for (const CacheVerdict& cache : verdict.caches) {
     text += fmt::format("planes cache, rank {} of {}, FP4 {}: {}\n", cache.rank, boot.world,
                         format::name(boot.fp4), printable(cache.path));
+    if (!cache.unread.empty()) {
+      text += fmt::format("  {}  {}\n", is_host(verdict) ? "note:" : "MISS", cache.unread);
+      continue;
+    }
     if (!cache.miss.empty()) text += fmt::format("  MISS  {}\n", printable(cache.miss));
     append_layers(text, cache.layers, !cache.miss.empty());
   }
@@ -115,9 +123,14 @@ std::string to_text(const BootVerdict& verdict) {
     append_layers(text, pack.layers, !pack.misses.empty());
     if (pack.emptied) text += fmt::format("  warning: {}\n", emptied_warning(pack));
   }
+  for (const std::string& problem : verdict.findings.problems)
+    text += fmt::format("problem: {}\n", printable(problem));
+  for (const std::string& warning : verdict.findings.warnings)
+    text += fmt::format("warning: {}\n", printable(warning));
   if (!verdict.found.empty()) text += "identities found there:\n";
   for (const std::string& identity : verdict.found) text += fmt::format("  {}\n", printable(identity));
-  for (const std::string& note : verdict.notes) text += fmt::format("note: {}\n", printable(note));
+  for (const std::vector<std::string>* notes : {&verdict.findings.notes, &verdict.notes})
+    for (const std::string& note : *notes) text += fmt::format("note: {}\n", printable(note));
   if (verdict.hit())
     text += fmt::format("the engine would boot from this, with VLLM_MOE_W2_CKPT_ID={}\n",
                         printable(boot.ckpt_id));
@@ -133,6 +146,7 @@ Json to_json(const BootVerdict& verdict) {
               {"world", boot.world},
               {"ranks", boot.ranks},
               {"zero_mode", format::name(boot.zero_mode)},
+              {"problems", Json::array()},
               {"planescache", Json::array()},
               {"packs", Json::array()},
               {"found", Json::array()},
@@ -147,14 +161,19 @@ Json to_json(const BootVerdict& verdict) {
                        {"sparse_layers", verdict.model->layers},
                        {"source", printable(verdict.model->source)}};
   }
-  if (verdict.hit()) out["environment"] = {{"VLLM_MOE_W2_CKPT_ID", boot.ckpt_id}};
+  if (!verdict.environment.empty()) out["environment"] = verdict.environment;
+  if (boot.mode) out["mode"] = format::name(*boot.mode);
+  for (const std::string& problem : verdict.findings.problems) out["problems"].push_back(printable(problem));
+  for (const std::string& warning : verdict.findings.warnings) out["warnings"].push_back(printable(warning));
   for (const CacheVerdict& cache : verdict.caches) {
     Json one = {{"rank", cache.rank},
                 {"directory", printable(cache.path)},
                 {"fp4", format::name(boot.fp4)},
                 {"hit", cache.hit()},
                 {"layers", layers_json(cache.layers)}};
-    if (!cache.miss.empty()) one["reason"] = printable(cache.miss);
+    if (!cache.miss.empty() || !cache.unread.empty())
+      one["reason"] = printable(cache.unread.empty() ? cache.miss : cache.unread);
+    if (!cache.unread.empty()) one["read_by_engine"] = false;
     out["planescache"].push_back(std::move(one));
   }
   for (const PackVerdict& pack : verdict.packs) {
@@ -167,7 +186,8 @@ Json to_json(const BootVerdict& verdict) {
     if (pack.emptied) out["warnings"].push_back(emptied_warning(pack));
   }
   for (const std::string& identity : verdict.found) out["found"].push_back(printable(identity));
-  for (const std::string& note : verdict.notes) out["notes"].push_back(printable(note));
+  for (const std::vector<std::string>* notes : {&verdict.findings.notes, &verdict.notes})
+    for (const std::string& note : *notes) out["notes"].push_back(printable(note));
   return out;
 }
 

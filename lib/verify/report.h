@@ -18,7 +18,4 @@ Json to_json(const SampleReport& report);
 std::string to_text(const Store& store);
 Json to_json(const Store& store);
 
-// "export VLLM_MOE_W2_CKPT_ID=...", quoted for a POSIX shell: what a server needs to find this identity.
-std::string export_line(const std::string& ckpt_id);
-
 }  // namespace planesmith

@@ -1,0 +1,57 @@
+#include "common/file_flags.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "common/flag_values.h"
+
+namespace planesmith {
+
+CLI::Option* add_mode_flag(CLI::App& app, FileFlags& flags) {
+  return app
+      .add_option("--for", flags.mode,
+                  "Make what this mode of the engine opens; --fp4 and --tiers win (default: no mode)")
+      ->type_name("TEXT:{resident,resident-split,resident-2bit,host,host-split,host-2bit}");
+}
+
+CLI::Option* add_tiers_flag(CLI::App& app, FileFlags& flags) {
+  return app.add_option(
+      "--tiers", flags.tiers,
+      fmt::format("Packs to write, of {} (default: those of --for, else base,delta,fp4; of an "
+                  "FP8 checkpoint base,fp4)",
+                  format::tier_names()));
+}
+
+std::vector<format::Tier> chosen_tiers(const FileFlags& flags, bool fp8) {
+  using format::Tier;
+  if (flags.tiers) return parse_tiers(*flags.tiers);
+  if (flags.mode) return format::packs(format::parse_mode(*flags.mode));
+  return fp8 ? std::vector{Tier::base, Tier::fp4} : std::vector{Tier::base, Tier::delta, Tier::fp4};
+}
+
+void choose_files(const Context& context, const FileFlags& flags, const Model& model, PlanRequest& request) {
+  const bool fp8 = model.family == Family::fp8;
+  if (flags.mode) request.mode = format::parse_mode(*flags.mode);
+  // The engine has no planes cache for FP8 checkpoints, and its host modes do without.
+  const bool needless = fp8 && request.mode && format::switches(*request.mode).host && !flags.fp4;
+  if (flags.has_cache && !needless)
+    request.cache = flags.fp4      ? format::parse_fp4_tier(*flags.fp4)
+                    : request.mode ? format::cache_fp4(*request.mode)
+                                   : format::Fp4Tier::nibble;
+  if (flags.has_store) request.tiers = chosen_tiers(flags, fp8);
+  if (!request.cache && request.tiers.empty())
+    throw Error(ErrorCode::usage, "",
+                needless
+                    ? fmt::format("the engine has no planes cache for FP8 checkpoints: mode {} needs packs "
+                                  "alone; say with --store where",
+                                  format::name(*request.mode))
+                    : fmt::format("mode {} opens no packs", format::name(*request.mode)));
+  if (fp8 && request.cache)
+    context.progress.say(
+        "warning: the engine neither reads nor writes a planes cache of an FP8 checkpoint; this one is a "
+        "source for packs (build-fp4-packs --from-planescache) and nothing else");
+  else if (needless)
+    context.progress.say("no planes cache is made: the engine has none for FP8 checkpoints");
+}
+
+}  // namespace planesmith

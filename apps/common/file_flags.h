@@ -1,0 +1,30 @@
+// --for, --fp4 and --tiers: which files are made for which mode of the engine.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "checkpoint/model.h"
+#include "plan/plan.h"
+
+namespace planesmith {
+
+struct FileFlags {
+  std::optional<std::string> mode, fp4, tiers;
+  bool has_cache = false, has_store = false;  // whether there is a place for a planes cache, for packs
+};
+
+CLI::Option* add_mode_flag(CLI::App& app, FileFlags& flags);
+CLI::Option* add_tiers_flag(CLI::App& app, FileFlags& flags);
+
+// What --tiers says, else the mode's packs, else what builders make by default.
+std::vector<format::Tier> chosen_tiers(const FileFlags& flags, bool fp8);
+
+// Fills in mode, cache and tiers. Error (usage): nothing is left to build. Says what the engine will not
+// read.
+void choose_files(const Context& context, const FileFlags& flags, const Model& model, PlanRequest& request);
+
+}  // namespace planesmith
