@@ -3,6 +3,7 @@
 
 #include "base/size.h"
 #include "base/text.h"
+#include "checkpoint/pin.h"
 #include "common/build_flags.h"
 #include "common/flag_values.h"
 #include "common/geometry_flags.h"
@@ -17,7 +18,8 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
   request.world = flags.world;
   request.rank = parse_rank(flags.rank);
   request.zero_mode = format::parse_zero_mode(flags.zero_mode);
-  request.store = flags.out;
+  request.store = PackDirs::parse(flags.out, "--out");
+  if (flags.identity.pin) check_pin(*flags.identity.pin, "--ckpt-id");
   request.ckpt_id = flags.identity.pin;
   request.trust = trust_of(flags);
   request.dry_run = flags.dry_run;
@@ -83,7 +85,7 @@ int main(int argc, char** argv) {
   std::string reflink = "auto";
   CLI::Option* const checkpoint =
       app.add_option("CHECKPOINT", flags.checkpoint, "Directory with config.json and safetensors shards");
-  app.add_option("-o,--out", flags.out, "Directory of the packs")->required();
+  app.add_option("-o,--out", flags.out, "Directory of the packs; 0=DIR,1=DIR: one for each rank")->required();
   add_tiers_flag(app, flags.files);
   CLI::Option* const from = app.add_option("--from-planescache", cache.cache_root,
                                            "Assemble the packs from this planes cache instead")
@@ -110,7 +112,7 @@ int main(int argc, char** argv) {
     if (flags.checkpoint.empty())
       throw Error(ErrorCode::usage, "", "either CHECKPOINT or --from-planescache ROOT is needed; see --help");
     BuildTarget target;
-    target.store = flags.out;
+    target.store = PackDirs::parse(flags.out, "--out");
     return run_build(context, flags, target);
   });
 }

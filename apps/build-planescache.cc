@@ -17,8 +17,9 @@ int main(int argc, char** argv) {
          "FP4 planes in the cache: none, nibble, quintal (split modes) (default: those of --for, else "
          "nibble)")
       ->check(CLI::IsMember({"none", "nibble", "quintal"}));
-  CLI::Option* const with_packs =
-      app.add_option("--store", store, "Also write packs into this directory, in the same pass");
+  CLI::Option* const with_packs = app.add_option(
+      "--store", store,
+      "Also write packs into this directory, in the same pass; 0=DIR,1=DIR: one for each rank");
   add_tiers_flag(app, flags.files)->needs(with_packs);
   add_build_flags(app, flags);
   add_common_flags(app, common);
@@ -27,7 +28,7 @@ int main(int argc, char** argv) {
     flags.files.has_store = !store.empty();
     BuildTarget target;
     target.cache_root = flags.out;
-    target.store = store;
+    target.store = PackDirs::parse(store, "--store");
     return run_build(context, flags, target);
   });
 }

@@ -31,7 +31,7 @@ struct CheckOptions {
 
 void declare(CLI::App& app, CheckOptions& options) {
   app.add_option("--planescache", options.planescache, "Root of a planes cache");
-  app.add_option("--store", options.store, "Directory of packs");
+  app.add_option("--store", options.store, "Directory of packs; 0=DIR,1=DIR: one for each rank");
   CLI::Option* pin = app.add_option("--ckpt-id", options.identity.pin,
                                     "Identity the server is pinned to (default: the single one found there)");
   CLI::Option* served =
@@ -50,9 +50,11 @@ void declare(CLI::App& app, CheckOptions& options) {
   app.add_option("--fp4", options.fp4,
                  "FP4 planes asked for: none, nibble or quintal (default: those found there)");
   app.add_option("--tiers", options.tiers,
-                 fmt::format("Packs asked for, of {} (default: those of the mode, else those found there)", format::tier_names()));
-  app.add_option("--drafts", options.drafts,
-                 "DSpark drafter blocks served, as layers behind the model's own (default: those found there)")
+                 fmt::format("Packs asked for, of {} (default: those of the mode, else those found there)",
+                             format::tier_names()));
+  app.add_option(
+         "--drafts", options.drafts,
+         "DSpark drafter blocks served, as layers behind the model's own (default: those found there)")
       ->check(CLI::Range(std::uint64_t{0}, format::kMostDrafts));
   add_configuration_flags(app, options.configuration);
   add_geometry_flags(app, options.geometry);
@@ -190,8 +192,15 @@ int run(Context& context, const CheckOptions& options) {
   }
   if (request.mode) fill_in(request, *request.mode, !directory.empty());
 
-  const Store store = scan_store(context.os, root, directory);
+  const Store store = scan_store(
+      context.os, root, options.store.empty() ? PackDirs(directory) : PackDirs::parse(directory, "--store"));
   Boot boot = complete(request, store);
+  if (request.mode && !configuration && !root.empty()) {
+    const format::Fp4Tier wanted = format::cache_fp4(*request.mode);
+    if (boot.fp4 != wanted && !(boot.fp4 == format::Fp4Tier::nibble && wanted == format::Fp4Tier::none))
+      findings.problems.push_back(fmt::format("mode {} reads a planes cache with FP4 planes {}, not {}",
+                                              format::name(*request.mode), name(wanted), name(boot.fp4)));
+  }
   Serve serve;
   serve.world = boot.world;
   serve.has_cache = !root.empty();

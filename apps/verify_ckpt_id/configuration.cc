@@ -25,14 +25,15 @@ Environment of_this_process() {
 }  // namespace
 
 void add_configuration_flags(CLI::App& app, ConfigurationFlags& flags) {
-  app.add_option("--for", flags.mode, "Mode of the engine: " + format::mode_names())
+  app.add_option(
+         "--for", flags.mode,
+         "Mode of the engine, whose files are asked for; --fp4 and --tiers win (default: the one that "
+         "the files serve)")
       ->type_name("TEXT:{resident,resident-split,resident-2bit,host,host-split,host-2bit}");
   app.add_option("--env-file", flags.env_file,
                  "Check this configuration of the engine instead of a mode: docker's env file");
   app.add_option("--env", flags.env, "The same, one NAME=VALUE; may be given several times")
-      ->take_all()
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->allow_extra_args(false);
   app.add_option("--recipe", flags.recipe,
                  "The same, a recipe of the engine (YAML); {planes_cache} stands for --planescache");
   app.add_flag("--from-environment", flags.from_environment, "The same, the environment of this command");

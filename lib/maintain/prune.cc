@@ -53,6 +53,19 @@ PruneReport prune(const Context& context, const PruneRequest& request) {
     remove_pack(*directory, name_of(pack->stem));
   }
   if (directory) remove_stray_locks(context, *directory);
+  for (const PoolHeat& heat : store.pool_heat) {
+    const auto is_of = [&](const FoundPack& pack) {
+      return pack.sidecar && tag(pack.sidecar->spec.tier) == heat.tag && pack.rank == heat.rank &&
+             pack.world == heat.world;
+    };
+    // The heat of a pool is of no identity: it goes with the last pack that it could be used for.
+    const bool lost =
+        std::any_of(packs.begin(), packs.end(), [&](const FoundPack* pack) { return is_of(*pack); });
+    const bool kept = std::any_of(store.packs.begin(), store.packs.end(), [&](const FoundPack& pack) {
+      return is_of(pack) && keep.contains(pack.sidecar->spec.ckpt_id);
+    });
+    if (lost && !kept) Dir::open(context.os, parent_of(heat.path)).unlink(name_of(heat.path));
+  }
   return report;
 }
 

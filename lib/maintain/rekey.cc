@@ -243,6 +243,10 @@ class PackItem : public Item {
         throw;
       }
     }
+    const std::string old_heat = old_stem_ + std::string(kHeatSuffix),
+                      new_heat = new_stem_ + std::string(kHeatSuffix);
+    if (store_.exists(old_heat) && !store_.exists(new_heat))
+      link_or_copy(context_, request_, store_, old_heat, store_, new_heat);
     store_.sync();  // also where it was made before
   }
 

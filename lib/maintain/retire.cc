@@ -69,6 +69,7 @@ void remove_pack(const Dir& store, const std::string& stem) {
   store.unlink(stem + ".pack.tmp");
   store.remove_tree("." + stem);
   store.unlink(stem + ".pack.manifest.json");
+  store.unlink(stem + std::string(kHeatSuffix));
   store.unlink(stem + ".lock");
   store.sync();
   store.unlink(stem + ".json");

@@ -8,6 +8,7 @@
 
 #include "base/context.h"
 #include "checkpoint/model.h"
+#include "plan/pack_dirs.h"
 #include "plan/plan.h"
 #include "quant/backend.h"
 #include "sink/sink.h"
@@ -17,7 +18,7 @@ namespace planesmith {
 struct BuildTarget {
   std::string ckpt_id;
   std::string cache_root;  // where plan.request.cache is set
-  std::string store;       // directory of the packs, where plan.request.tiers is not empty
+  PackDirs store;          // where the packs go, where plan.request.tiers is not empty
   Trust trust = Trust::record;
   bool check_space = true;
   bool id_by_download = false;  // CacheFacts

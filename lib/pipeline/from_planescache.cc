@@ -95,7 +95,7 @@ class Assembly {
     for (std::uint64_t key = 0; key < facts.layers.size(); ++key) keys.push_back(key);
     sinks_.push_back(std::make_unique<PackSink>(
         context_,
-        PackSinkSpec{request_.store,
+        PackSinkSpec{request_.store.of(facts.rank),
                      format::pack_spec(request_.tiers[tier], facts.geometry, source.shape, facts.ckpt_id,
                                        facts.zero_mode),
                      facts.rank, facts.world, facts.geometry, keys, facts.id_by_download},
@@ -130,8 +130,11 @@ class Assembly {
   // Packs made of shared blocks take next to nothing; whether blocks can be shared shows only when it is
   // tried.
   void check_space() const {
-    const std::string directory = writable_base(context_, request_.store);
-    if (!share_ && request_.check_space) require_space(context_.os, directory, to_write_);
+    const std::vector<std::string> directories = request_.store.all();
+    for (const std::string& directory : directories) {
+      const std::string base = writable_base(context_, directory);
+      if (!share_ && request_.check_space) require_space(context_.os, base, to_write_ / directories.size());
+    }
   }
 
   int workers_within_memory() const {

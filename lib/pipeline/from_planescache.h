@@ -12,6 +12,7 @@
 #include "base/context.h"
 #include "format/pack.h"
 #include "manifest/known_model.h"
+#include "plan/pack_dirs.h"
 #include "plan/plan.h"
 #include "quant/kernels.h"
 #include "sink/sink.h"
@@ -22,7 +23,8 @@ enum class Reflink { automatic, always, never };
 Reflink parse_reflink(std::string_view text);  // auto, always, never; anything else is a usage Error
 
 struct FromCacheRequest {
-  std::string cache_root, store;
+  std::string cache_root;
+  PackDirs store;
   std::vector<format::Tier> tiers;
   std::uint64_t world = 1;
   std::optional<std::uint64_t> rank;  // none: all ranks

@@ -32,7 +32,7 @@ std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan
       sinks.push_back(std::make_unique<PackSink>(
           context,
           PackSinkSpec{
-              target.store,
+              target.store.of(rank),
               format::pack_spec(tier, plan.geometry, plan.shape, target.ckpt_id, plan.request.zero_mode),
               rank, plan.shape.world, plan.geometry, keys, target.id_by_download},
           target.trust));

@@ -174,7 +174,8 @@ class Probe {
   std::vector<std::uint64_t> look_at_pack(PackVerdict& verdict) {
     const format::PackSpec spec =
         format::pack_spec(verdict.tier, model_->geometry, shape_, boot_.ckpt_id, boot_.zero_mode);
-    const std::string stem = join(store_.directory, format::pack_stem(spec, verdict.rank, boot_.world));
+    const std::string& directory = store_.places.of(verdict.rank);
+    const std::string stem = join(directory, format::pack_stem(spec, verdict.rank, boot_.world));
     const std::string json = stem + ".json", lock = stem + ".lock";
     verdict.path = stem + ".pack";
     const auto miss = [&](const char* what, const std::string& defect) {
@@ -206,7 +207,7 @@ class Probe {
       miss("the .lock ",
            S_ISDIR(status(os_, lock).st_mode) ? "is a directory" : no_access(os_, lock, R_OK | W_OK));
     } else if (verdict.misses.empty()) {
-      miss("the .lock is missing, and the directory ", no_access(os_, store_.directory, W_OK | X_OK));
+      miss("the .lock is missing, and the directory ", no_access(os_, directory, W_OK | X_OK));
       if (verdict.misses.empty()) verdict_.notes.push_back(lock + " is missing; the engine will make it");
     }
     return listed;
@@ -214,8 +215,9 @@ class Probe {
 
   // Its name follows from the geometry. Without that it can only be said that no pack is of this identity.
   void refuse_pack_without_model(PackVerdict& verdict) {
-    verdict.path = join(store_.directory, fmt::format("{}.v2.*.rank{}of{}.pack", format::name(verdict.tier),
-                                                      verdict.rank, boot_.world));
+    verdict.path =
+        join(store_.places.of(verdict.rank),
+             fmt::format("{}.v2.*.rank{}of{}.pack", format::name(verdict.tier), verdict.rank, boot_.world));
     for (const FoundPack& pack : store_.packs)
       if (pack.sidecar && pack.sidecar->spec.ckpt_id == boot_.ckpt_id) need_model(pack.stem);
     verdict.misses.push_back("no pack of this identity is there");

@@ -98,6 +98,8 @@ FoundPack look_at_pack(Os& os, const std::string& stem, std::uint64_t rank, std:
     pack.bytes = static_cast<std::uint64_t>(st.st_size);
     pack.allocated = static_cast<std::uint64_t>(st.st_blocks) * 512;
   }
+  if (os.stat(pack.heat_path().c_str(), &st) == 0 && S_ISREG(st.st_mode))
+    pack.heat = static_cast<std::uint64_t>(st.st_size);
   pack.unfinished = is_directory(os, join(parent_of(stem), fmt::format(".{}", name_of(stem))));
   const std::string path = stem + ".json";
   try {
@@ -121,6 +123,18 @@ FoundPack look_at_pack(Os& os, const std::string& stem, std::uint64_t rank, std:
                rank, world) == name_of(stem);
   });
   return pack;
+}
+
+void find_pool_heat(Os& os, const std::string& directory, std::vector<PoolHeat>& found) {
+  static const std::regex name("pool-heat\\.([a-z0-9]+)\\.rank(0|[1-9][0-9]{0,9})of([1-9][0-9]{0,9})\\.json");
+  for (const std::string& file : list_dir(os, directory)) {
+    std::smatch match;
+    struct stat st {};
+    const std::string path = join(directory, file);
+    if (std::regex_match(file, match, name) && os.stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode))
+      found.push_back({path, match[1], std::stoull(match[2]), std::stoull(match[3]),
+                       static_cast<std::uint64_t>(st.st_size)});
+  }
 }
 
 // The model of a cache: its own manifest's, else this one with the drafters that the cache has layers of.
@@ -176,10 +190,11 @@ std::optional<std::uint64_t> FoundCache::part_bytes(std::uint64_t layer, std::st
   return file == files->second.end() ? std::nullopt : std::optional(file->second);
 }
 
-Store scan_store(Os& os, const std::string& root, const std::string& directory) {
+Store scan_store(Os& os, const std::string& root, const PackDirs& places) {
   Store store;
   store.root = root;
-  store.directory = directory;
+  store.places = places;
+  if (!places.empty()) store.directory = places.all().front();
   static const std::regex rank_name("tp[1-9][0-9]{0,9}-rank(0|[1-9][0-9]{0,9})");
   const std::string v2 = join(root, "v2");
   if (!root.empty() && exists(os, v2)) {
@@ -195,7 +210,8 @@ Store scan_store(Os& os, const std::string& root, const std::string& directory) 
   const std::regex pack_name(fmt::format(
       "((?:{})\\.v2\\.[0-9a-f]{{20}}\\.rank(0|[1-9][0-9]{{0,9}})of([1-9][0-9]{{0,9}}))\\.(?:pack|json)",
       fmt::join(tags, "|")));  // a .lock alone is not a pack
-  if (!directory.empty() && exists(os, directory)) {
+  for (const std::string& directory : places.all()) {
+    if (!exists(os, directory)) continue;
     std::set<std::string> seen;
     for (const std::string& file : list_dir(os, directory)) {
       std::smatch match;
@@ -203,7 +219,10 @@ Store scan_store(Os& os, const std::string& root, const std::string& directory) 
         store.packs.push_back(look_at_pack(os, join(directory, std::string(match[1])), std::stoull(match[2]),
                                            std::stoull(match[3])));
     }
+    find_pool_heat(os, directory, store.pool_heat);
   }
+  // Where it was told no directory of packs, the engine leaves it in the root of the cache.
+  if (!root.empty() && exists(os, root)) find_pool_heat(os, root, store.pool_heat);
   for (FoundCache& cache : store.caches)
     if (cache.meta) tell(cache, model_in(store, cache.meta->ckpt_id));
   for (FoundPack& pack : store.packs)

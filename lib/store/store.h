@@ -14,6 +14,7 @@
 #include "format/planescache.h"
 #include "manifest/known_model.h"
 #include "manifest/manifest.h"
+#include "plan/pack_dirs.h"
 #include "sink/records.h"
 
 namespace planesmith {
@@ -38,6 +39,14 @@ struct FoundCache {
                                           std::string_view part) const;  // none: it is not there
 };
 
+// Which experts were hot, as the engine left it beside a pack (ENGINE.md section 2).
+inline constexpr std::string_view kHeatSuffix = ".pack.heat.json";
+// The same of a pool, of whatever identity: pool-heat.<tag>.rank<r>of<W>.json.
+struct PoolHeat {
+  std::string path, tag;
+  std::uint64_t rank = 0, world = 1, bytes = 0;
+};
+
 // One pack: <dir>/<tag>.v2.<key>.rank<r>of<W> and suffixes.
 struct FoundPack {
   std::string stem;                        // path without suffix
@@ -46,23 +55,27 @@ struct FoundPack {
   std::string problem;                     // ... because of this
   std::optional<std::uint64_t> bytes;      // of the .pack; none: it is not there
   std::uint64_t allocated = 0;             // bytes on disk
+  std::uint64_t heat = 0;                  // bytes of the engine's heat file beside it; 0: none
   bool unfinished = false;
   std::optional<CacheFacts> facts;
   std::string note;
   std::optional<KnownModel> model;
 
   std::string manifest_path() const { return stem + ".pack.manifest.json"; }
+  std::string heat_path() const { return stem + std::string(kHeatSuffix); }
 };
 
 struct Store {
-  std::string root;                // of the planes cache; empty: not asked for
-  std::string directory;           // of the packs; empty: not asked for
+  std::string root;       // of the planes cache; empty: not asked for
+  std::string directory;  // of the packs, the first where each rank has its own; empty: not asked for
+  PackDirs places;        // all of them
   std::vector<FoundCache> caches;  // sorted by name
   std::vector<FoundPack> packs;
+  std::vector<PoolHeat> pool_heat;
 };
 
 // A root or directory that is not there holds nothing. Errors: it cannot be read.
-Store scan_store(Os& os, const std::string& root, const std::string& directory);
+Store scan_store(Os& os, const std::string& root, const PackDirs& places);
 
 // What a manifest in the store says of the model of this identity; none: no such manifest.
 std::optional<KnownModel> model_in(const Store& store, const std::string& ckpt_id);

@@ -37,9 +37,10 @@ std::string to_text(const Store& store) {
                           cache->layers.size(), format::name(cache->fp4()), exact_size(cache->bytes),
                           behind(defect(*cache)));
     for (const FoundPack* pack : identity.packs)
-      text += fmt::format("  {}.pack: rank {}, {} layers, {}, {} on disk{}\n", printable(name_of(pack->stem)),
-                          pack->rank, pack->sidecar->layer_keys.size(), exact_size(pack->bytes.value_or(0)),
-                          short_size(pack->allocated), behind(defect(*pack)));
+      text += fmt::format("  {}.pack: rank {}, {} layers, {}, {} on disk{}{}\n",
+                          printable(name_of(pack->stem)), pack->rank, pack->sidecar->layer_keys.size(),
+                          exact_size(pack->bytes.value_or(0)), short_size(pack->allocated),
+                          pack->heat == 0 ? "" : ", with its heat file", behind(defect(*pack)));
   }
   for (const FoundCache& cache : store.caches)
     if (!cache.meta)
@@ -47,6 +48,9 @@ std::string to_text(const Store& store) {
   for (const FoundPack& pack : store.packs)
     if (!pack.sidecar)
       text += fmt::format("of no identity: {}{}\n", printable(pack.stem), behind(pack.problem));
+  for (const PoolHeat& heat : store.pool_heat)
+    text += fmt::format("heat of the {} pool, rank {} of {}: {}\n", heat.tag, heat.rank, heat.world,
+                        printable(heat.path));
   if (text.empty()) text = "no planes cache and no pack of any identity\n";
   return text;
 }
@@ -77,6 +81,7 @@ Json to_json(const Store& store) {
                                           {"bytes", pack->bytes.value_or(0)},
                                           {"allocated", pack->allocated}},
                                          defect(*pack)));
+      if (pack->heat != 0) one["packs"].back()["heat"] = printable(pack->heat_path());
       bytes += pack->bytes.value_or(0);
     }
     one = with_defect(std::move(one), defect(identity));
@@ -85,6 +90,9 @@ Json to_json(const Store& store) {
     one["bytes"] = bytes;
     out["identities"].push_back(std::move(one));
   }
+  for (const PoolHeat& heat : store.pool_heat)
+    out["pool_heat"].push_back(
+        {{"path", printable(heat.path)}, {"tag", heat.tag}, {"rank", heat.rank}, {"world", heat.world}});
   const auto stray = [&](const std::string& path, const std::string& problem) {
     out["of_no_identity"].push_back({{"path", printable(path)}, {"reason", printable(problem)}});
   };

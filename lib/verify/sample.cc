@@ -139,7 +139,7 @@ class Comparison {
                                                       verdict_.boot.ckpt_id, verdict_.boot.zero_mode);
       Holder holder{pack.path,
                     repair("build-fp4-packs",
-                           fmt::format("--out {} --tiers {}", shell_quoted(real_path(store_.directory)),
+                           fmt::format("--out {} --tiers {}", shell_quoted(real_path(store_.places.of(pack.rank))),
                                        format::name(pack.tier)),
                            pack.rank, layer.index),
                     pack.rank,

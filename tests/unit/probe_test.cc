@@ -261,8 +261,3 @@ TEST_CASE("looking changes nothing") {
   to_text(scan_store(posix(), served.root, served.store));
   CHECK(snapshot() == before);
 }
-
-TEST_CASE("the environment line survives any shell") {
-  CHECK(export_line("abc") == "export VLLM_MOE_W2_CKPT_ID=abc");
-  CHECK(export_line("a'b $(x)\n") == "export VLLM_MOE_W2_CKPT_ID='a'\\''b $(x)\n'");
-}
