@@ -35,14 +35,20 @@ says "glum: is not a profile, neither a file nor one of .*glm"
 
 # --- for shells and pipelines ---
 expect 0 with --print-env
-[ "$(cat "$WORK/out")" = "export VLLM_MOE_W2_CKPT_ID=golden-glm-nvfp4-mini" ] || fail "print-env printed $(cat "$WORK/out")"
+cat >"$WORK/wanted" <<EOF
+export VLLM_MOE_W2=1
+export VLLM_MOE_W2_CKPT_ID=golden-glm-nvfp4-mini
+export VLLM_MOE_W2_PLANES_CACHE=$WORK/t/planescache
+export VLLM_MOE_W2_STORE_DIR=$WORK/t/store
+EOF
+same "$WORK/wanted" "$WORK/out"
 [ -s "$WORK/err" ] && fail "print-env said something: $(cat "$WORK/err")"
 eval "$(cat "$WORK/out")"; [ "$VLLM_MOE_W2_CKPT_ID" = golden-glm-nvfp4-mini ] || fail "the export line cannot be used"
 expect 0 with --json
 python3 - "$WORK/out" <<'EOF' || fail "--json of a hit"
 import json, sys
 d = json.load(open(sys.argv[1]))
-assert d["hit"] and d["environment"] == {"VLLM_MOE_W2_CKPT_ID": "golden-glm-nvfp4-mini"}
+assert d["hit"] and d["environment"]["VLLM_MOE_W2_CKPT_ID"] == "golden-glm-nvfp4-mini" and d["mode"] == "resident"
 assert [l["layer"] for l in d["planescache"][0]["layers"]] == [1, 2]
 assert all(p["hit"] for l in d["planescache"][0]["layers"] for p in l["parts"])
 assert sorted(p["tier"] for p in d["packs"]) == ["base", "delta", "fp4"]
@@ -57,7 +63,7 @@ prints '^  MISS  layer 2, sc2: layer2\.sc2\.bin is 4 bytes short: '
 prints '^  hit   layers 1, 6 parts each$'
 prints '^the engine would NOT boot from this'
 expect 3 with --print-env
-[ -s "$WORK/out" ] && fail "print-env printed something on a miss"
+[ "$(cat "$WORK/out")" = false ] || fail "print-env printed $(cat "$WORK/out") on a miss"
 says '^  MISS  layer 2, sc2: '
 says 'MISS  layer 2, sc2'
 expect 3 with --json

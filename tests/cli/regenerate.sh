@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# scripts/regenerate.sh and scripts/serve.sh: from a checkpoint to the command that serves it.
+# scripts/regenerate.sh: from a checkpoint to the environment to serve with.
 . "$(dirname "$0")/common.sh"
 # The scripts alone, as they are installed: the programs are those on the path.
-mkdir "$WORK/scripts" && cp "$SOURCE"/scripts/{common,regenerate,serve,publish}.sh "$WORK/scripts/"
+mkdir "$WORK/scripts" && cp "$SOURCE"/scripts/{common,regenerate,publish}.sh "$WORK/scripts/"
 PATH=$WORK/scripts:$PATH
 cd "$WORK" || exit 1
 export XDG_CACHE_HOME=$WORK/known
 expect 0 make-checkpoint -o model --layers 2 --experts 4 --progress none
 
 expect 2 regenerate.sh model
+[ "$(cat "$WORK/out")" = false ] || fail "a failure is not false on standard output"
 says 'give a checkpoint and an output directory'
 expect 2 regenerate.sh model made --wrold 2
 says '^usage: regenerate'
@@ -46,22 +47,22 @@ second=$(eval "$(cat "$WORK/out")" && echo "$VLLM_MOE_W2_CKPT_ID")
 [ ${#second} = 64 ] && [ "$second" != "$id" ] || fail "the environment is not the second checkpoint's: $second"
 # Chunks of before are not published for it.
 expect 1 regenerate.sh other made --tiers none --publish; says 'manifest.planescache.json: is there already and was not made from these files'
-[ ! -s "$WORK/out" ] || fail "an environment although the chunks are others"
+[ "$(cat "$WORK/out")" = false ] || fail "an environment although the chunks are others"
 expect 0 verify-ckpt-id prune --keep "$id" --planescache made/planescache --force
 
-cache=made/planescache
-expect 0 serve.sh quality --checkpoint model --planescache $cache --store made/packs -- --port 9000
-prints "VLLM_MOE_W2_CKPT_ID=$id "
-prints "^docker run .* --model /model .*--port 9000"
-printf '#!/bin/sh\nprintf "%%s\\n" "$@"\n' >runtime && chmod +x runtime
-expect 0 serve.sh speed --checkpoint model --planescache $cache --runtime ./runtime --image engine --run
-prints "^VLLM_MOE_W2_CKPT_ID=$id$"
-prints '^engine$'
-expect 3 serve.sh balanced --checkpoint model --planescache $cache
-[ ! -s "$WORK/out" ] || fail "a command is printed although the cache is not the one for it"
-truncate -s -1 $cache/v2/*/tp1-rank0/layer0.sc13.bin
-expect 3 serve.sh speed --checkpoint model --planescache $cache
-[ ! -s "$WORK/out" ] || fail "a command is printed although the check failed"
-expect 2 serve.sh fast --checkpoint model --planescache $cache
-expect 2 serve.sh speed --planescache $cache
+# The default is resident, for an FP8 checkpoint host; what is printed is what check takes.
+under() { (eval "$(cat "$1")" && shift && "$@"); }
+expect 0 regenerate.sh model resident
+cp "$WORK/out" env; prints '^export VLLM_MOE_W2_STORE_DIR='
+expect 0 under env verify-ckpt-id check --from-environment --checkpoint model
+prints '^mode resident: '
+expect 0 regenerate.sh model split --for resident-split
+cp "$WORK/out" env; prints '^export VLLM_MOE_W2_DELTA_SPLIT=1$'
+expect 0 under env verify-ckpt-id check --from-environment --checkpoint model
+prints '^mode resident-split: '
+expect 0 regenerate.sh "$GOLDEN/glm-fp8-mini/checkpoint" fp8
+absent fp8/planescache
+cp "$WORK/out" env
+expect 0 under env verify-ckpt-id check --from-environment --checkpoint "$GOLDEN/glm-fp8-mini/checkpoint"
+prints '^mode host: '
 finish
