@@ -162,7 +162,13 @@ SampleRequest sample_of(const CheckOptions& options) {
   return request;
 }
 
-void print_environment(Context& context, const CheckOptions& options, const BootVerdict& verdict) {
+void print_environment(Context& context, const CheckOptions& options, const BootVerdict& verdict,
+                       const Store& store) {
+  if (store.places.all().size() > 1 && verdict.boot.ranks.size() > 1)
+    throw Error(ErrorCode::usage, "",
+                "the engine has one VLLM_MOE_W2_STORE_DIR for all ranks of a machine, and here each has its "
+                "own: put links to all packs and locks into one directory, or print what one rank needs with "
+                "--rank; serve.sh mounts them together");
   for (const std::vector<std::string>* lines :
        {&verdict.findings.problems, &verdict.findings.warnings, &verdict.findings.notes})
     for (const std::string& line : *lines) context.progress.say(line);
@@ -253,7 +259,7 @@ int run(Context& context, const CheckOptions& options) {
     if (sample) out["content"] = to_json(*sample);
     print_result(pretty(out));
   } else if (!options.print_env.empty() && good) {
-    print_environment(context, options, verdict);
+    print_environment(context, options, verdict, store);
   } else {
     const std::string text = to_text(verdict) + (sample ? to_text(*sample) : "");
     if (!options.print_env.empty())

@@ -25,11 +25,6 @@ Environment environment_of(const BootVerdict& verdict, const Store& store, const
                                 [](const CacheVerdict& cache) { return cache.unread.empty(); });
   if (read) serving.planes_cache = absolute_path(store.root);
   const std::vector<format::Tier> packs = format::packs(serving.mode);
-  if (store.places.per_rank() && store.places.all().size() > 1 && !packs.empty() && boot.ranks.size() > 1)
-    throw Error(ErrorCode::usage, "",
-                "the engine has one VLLM_MOE_W2_STORE_DIR for all ranks of a machine, and here each has its "
-                "own: put links to all packs and locks into one directory, or print what one rank needs with "
-                "--rank; serve.sh mounts them together");
   if (!store.directory.empty() && std::all_of(packs.begin(), packs.end(), [&](format::Tier tier) {
         return std::find(boot.tiers->begin(), boot.tiers->end(), tier) != boot.tiers->end();
       }))

@@ -45,7 +45,7 @@ prints 'note: VLLM_MOE_W2_PLANES_CACHE=/planescache: looked for in c/planes'
 printf 'VLLM_MOE_W2=1\nVLLM_MOE_W2_CKPT_ID="id"\n' >quoted
 expect 3 check --env-file quoted --planescache c/planes
 prints 'the quotes are part of the value'
-expect 2 check --env-file <(echo 'export A=1')
+echo 'export A=1' >exports; expect 2 check --env-file exports
 VLLM_MOE_W2=1 VLLM_MOE_W2_CKPT_ID=id VLLM_MOE_W2_PLANES_CACHE=c/planes expect 0 check --from-environment
 prints 'is relative'
 

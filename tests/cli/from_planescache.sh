@@ -13,7 +13,7 @@ for expected in "$GOLDEN"/*/expected/tp1; do
   prints '^complete '
   for file in "$expected"/store/*; do same "$file" "$name/${file##*/}"; done
   # The packs' own manifests are those of a build from the checkpoint.
-  expect 0 build-fp4-packs "$model/checkpoint" -o "right-$name" --ckpt-id "golden-$name" -q
+  expect 0 build-fp4-packs "$model/checkpoint" --tiers base,delta,fp4 -o "right-$name" --ckpt-id "golden-$name" -q
   diff -r "$name" "right-$name" || fail "$name: packs from the engine's cache differ from those of the checkpoint"
   expect 0 build-fp4-packs --from-planescache "$expected/planescache" -o "$name" --config "$model/checkpoint/config.json" \
     --tiers fp4q -T 2
