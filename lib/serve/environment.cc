@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/pin.h"
 
 namespace planesmith {
