@@ -21,7 +21,7 @@ inline constexpr bool kMemoryIsMeasurable = true;
 #endif
 
 // Runs work() in a child process and returns its peak resident memory in bytes. work returns whether all was
-// well and must not start threads: OpenMP's do not survive a fork.
+// well and is run by the one thread that a fork keeps.
 template <typename Work>
 std::uint64_t peak_memory_of(Work work) {
   const pid_t child = ::fork();

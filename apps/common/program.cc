@@ -12,7 +12,7 @@
 #include <charconv>
 #include <new>
 
-#include "base/parallel.h"
+#include "base/machine.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -87,7 +87,18 @@ std::string unknown_argument(const CLI::App& app, const std::string& argument) {
                      argument.starts_with('-') ? "flag" : "argument");
 }
 
+// A thread has up to four files open at a time: what it reads and writes, a record, a directory.
+int threads_within_files(int threads) {
+  const std::uint64_t most = std::max<std::uint64_t>(open_files_left() / 4, 1);
+  return static_cast<int>(std::min(static_cast<std::uint64_t>(threads), most));
+}
+
 }  // namespace
+
+std::string CommonFlags::usual_memory() {
+  const std::uint64_t bytes = default_memory();
+  return bytes % kGiB == 0 ? fmt::format("{}GiB", bytes / kGiB) : fmt::format("{}MiB", bytes / kMiB);
+}
 
 void add_common_flags(CLI::App& app, CommonFlags& flags) {
   app.add_flag("-q,--quiet", flags.quiet, "No progress and no messages other than errors");
@@ -134,7 +145,7 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
     ProgressLine progress(flags.quiet, flags.progress);
     Context context{.progress = progress,
                     .stop = &stop,
-                    .threads = flags.threads == 0 ? hardware_threads() : flags.threads,
+                    .threads = threads_within_files(flags.threads == 0 ? hardware_threads() : flags.threads),
                     .memory = parse_size(flags.memory, "--memory")};
     const NotesTo notes(context.os, progress);
     if (flags.memory != CommonFlags{}.memory) progress.say("memory cap: " + exact_size(context.memory));

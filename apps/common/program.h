@@ -16,8 +16,11 @@ namespace planesmith {
 struct CommonFlags {
   bool quiet = false;
   std::string progress = "auto";
-  int threads = 0;  // 0: all cores
-  std::string memory = "2GiB";
+  int threads = 0;  // 0: all cores that this process may use
+  std::string memory = usual_memory();
+
+ private:
+  static std::string usual_memory();  // "2GiB"; less where a control group or the machine has less than 4 GiB
 };
 void add_common_flags(CLI::App& app, CommonFlags& flags);
 

@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <sstream>
@@ -239,13 +240,16 @@ std::string flock_holder(const File& file) {
 void wait_until(const Context& context, const std::function<bool()>& take,
                 const std::function<std::string()>& whom) {
   const auto start = std::chrono::steady_clock::now();
-  for (bool said = false; !take();) {
+  // Threads of one run, which hold a lock for a moment, come first; other processes hold it longer.
+  constexpr std::chrono::microseconds kLongest = std::chrono::milliseconds(20);
+  std::chrono::microseconds pause(100);
+  for (bool said = false; !take(); pause = std::min(2 * pause, kLongest)) {
     context.check_stop();
     if (!said && std::chrono::steady_clock::now() - start > std::chrono::seconds(1)) {
       context.progress.say(whom());
       said = true;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(pause);
   }
 }
 

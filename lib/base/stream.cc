@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <semaphore>
+#include <system_error>
 #include <thread>
 
 #include "base/budget.h"
@@ -33,26 +34,35 @@ void stream_ahead(const Context& context, const File& file, std::uint64_t offset
   const auto slot = [&](std::uint64_t i) {
     return buffer.subspan(i % kSlots * kPiece, std::min(kPiece, size - i * kPiece));
   };
-  std::counting_semaphore<kSlots> free(kSlots), full(0);
+  // One more than there are slots: a stop gives one back that was not taken, so that the reader wakes up.
+  std::counting_semaphore<kSlots + 1> free(kSlots), full(0);
   std::atomic<bool> abandoned{false};
-  std::exception_ptr failure;  // of the reader; published by `full`
-  std::thread reader([&] {
-    for (std::uint64_t i = 0; i < pieces && !failure; ++i) {
-      free.acquire();
-      if (abandoned) return;
-      try {
-        file.read(slot(i), offset + i * kPiece);
-      } catch (...) {
-        failure = std::current_exception();
+  std::exception_ptr failure;  // of the reader, at piece `failed_at`, whose `full` publishes both
+  std::atomic<std::uint64_t> failed_at{pieces};
+  std::thread reader;
+  try {
+    reader = std::thread([&] {
+      for (std::uint64_t i = 0; i < pieces; ++i) {
+        free.acquire();
+        if (abandoned) return;
+        try {
+          file.read(slot(i), offset + i * kPiece);
+        } catch (...) {
+          failure = std::current_exception();
+          failed_at = i;
+        }
+        full.release();
+        if (failed_at == i) return;
       }
-      full.release();
-    }
-  });
+    });
+  } catch (const std::system_error&) {  // no more threads here: reading and taking in turns
+    return stream(context, file, offset, size, buffer, take);
+  }
   try {
     for (std::uint64_t i = 0; i < pieces; ++i) {
       context.check_stop();
       full.acquire();
-      if (failure) std::rethrow_exception(failure);
+      if (failed_at == i) std::rethrow_exception(failure);
       take(slot(i));
       context.progress.advance(slot(i).size());
       free.release();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <set>
@@ -11,6 +12,7 @@
 
 #include "base/budget.h"
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/parallel.h"
 #include "base/paths.h"
 #include "base/space.h"
@@ -31,22 +33,37 @@ bool any(const SectionSet& set) {
 class LayerJob {
  public:
   LayerJob(const SparseLayer& layer, std::vector<OpenOutput> outputs)
-      : layer_(layer), outputs_(std::move(outputs)), left_(layer.experts.size()) {}
+      : layer_(layer), outputs_(std::move(outputs)), left_(layer.experts.size()) {
+    for (std::uint64_t e = 0; e < layer.experts.size(); ++e) experts_.push_back(e);
+    std::sort(experts_.begin(), experts_.end(), [&](std::uint64_t a, std::uint64_t b) {
+      const Tensor &x = *layer.experts[a][0].weight, &y = *layer.experts[b][0].weight;
+      return std::tuple(x.shard, x.offset) < std::tuple(y.shard, y.offset);
+    });
+  }
 
   const SparseLayer& layer() const { return layer_; }
+  // Numbers of the experts in the order in which they lie in the shards.
+  const std::vector<std::uint64_t>& experts() const { return experts_; }
 
-  // The outputs, opened once. Empty where other runs have them all.
+  // The outputs, opened once. Empty where other runs have them all. A thread that waited for one that failed
+  // gets the same error.
   const std::vector<OpenOutput>& open(const Context& context) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
     if (opened_) return outputs_;
-    opened_ = true;
-    for (OpenOutput& each : outputs_) {
-      each.output = each.sink->open_layer(layer_, each.missing);
-      if (!each.output)
-        context.progress.say(fmt::format("layer {}: another run has it in {}; left to that run", layer_.index,
-                                         each.sink->describe()));
+    try {
+      for (OpenOutput& each : outputs_) {
+        each.output = each.sink->open_layer(layer_, each.missing);
+        if (!each.output)
+          context.progress.say(fmt::format("layer {}: another run has it in {}; left to that run",
+                                           layer_.index, each.sink->describe()));
+      }
+    } catch (...) {
+      failure_ = std::current_exception();
+      throw;
     }
     std::erase_if(outputs_, [](const OpenOutput& each) { return !each.output; });
+    opened_ = true;
     return outputs_;
   }
 
@@ -63,31 +80,41 @@ class LayerJob {
 
  private:
   const SparseLayer& layer_;
+  std::vector<std::uint64_t> experts_;
   std::vector<OpenOutput> outputs_;
   std::atomic<std::size_t> left_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards opening
   bool opened_ = false;
+  std::exception_ptr failure_;
 };
 
-struct Task {
-  LayerJob* job;
-  std::uint64_t expert;
-};
+// Files that an open layer takes. Error: they are more than this process may open.
+std::uint64_t files_of_a_layer(const std::vector<std::unique_ptr<Sink>>& sinks) {
+  constexpr std::uint64_t kOthers = 6;  // a shard or two, a record, its lock, a directory
+  std::uint64_t files = 0;
+  for (const std::unique_ptr<Sink>& sink : sinks) files += sink->open_files();
+  if (const std::uint64_t left = open_files_left(); files + kOthers > left)
+    throw Error(ErrorCode::usage, "",
+                fmt::format("{} more files must be open at once and this process may open {} more; raise the "
+                            "limit (ulimit -n), or build one rank at a time (--rank)",
+                            files + kOthers, left));
+  return files;
+}
 
-// The experts of the jobs' layers, each layer's in the order in which they lie in the shards.
-std::vector<Task> file_order(const std::vector<std::unique_ptr<LayerJob>>& jobs) {
-  std::vector<Task> tasks;
-  for (const std::unique_ptr<LayerJob>& job : jobs) {
-    const std::size_t first = tasks.size();
-    const std::vector<Expert>& experts = job->layer().experts;
-    for (std::uint64_t e = 0; e < experts.size(); ++e) tasks.push_back({job.get(), e});
-    std::sort(tasks.begin() + static_cast<std::ptrdiff_t>(first), tasks.end(),
-              [&](const Task& a, const Task& b) {
-                const Tensor &x = *experts[a.expert][0].weight, &y = *experts[b.expert][0].weight;
-                return std::tuple(x.shard, x.offset) < std::tuple(y.shard, y.offset);
-              });
-  }
-  return tasks;
+// Each worker reads a shard, and may be the one that commits a layer.
+int most_workers(const std::vector<std::unique_ptr<Sink>>& sinks) {
+  const std::uint64_t files = files_of_a_layer(sinks), left = open_files_left();
+  return static_cast<int>(std::clamp<std::uint64_t>((left - files) / 4, 1, 1 << 16));
+}
+
+// How many layers are written side by side. What is open and not committed yet is lost when a run is stopped,
+// and a disk takes it no faster from many layers than from a few.
+std::size_t most_layers(const Plan& plan, const std::vector<std::unique_ptr<Sink>>& sinks, int workers) {
+  const std::uint64_t in_flight = std::max(16 * kGiB, machine_memory() / 4);
+  const std::uint64_t layer_bytes = std::max<std::uint64_t>(plan.allocated() / plan.layers.size(), 1);
+  const std::uint64_t by_files = open_files_left() / 2 / files_of_a_layer(sinks);
+  return std::clamp<std::uint64_t>(std::min(in_flight / layer_bytes, by_files), 1,
+                                   static_cast<std::uint64_t>(workers));
 }
 
 // Directories that belong to the checkpoint: its own, and where links of a Hugging Face cache lead, the
@@ -147,6 +174,7 @@ void check_targets(const Context& context, const Checkpoint& checkpoint, const P
     path = directory;
     bytes += sink->space_needed(plan.layers);
   }
+  files_of_a_layer(sinks);
   if (!target.check_space) return;
   for (const auto& [device, need] : needed) require_space(context.os, need.first, need.second);
 }
@@ -154,8 +182,9 @@ void check_targets(const Context& context, const Checkpoint& checkpoint, const P
 BuildReport build(const Context& context, const Checkpoint& checkpoint, const Model& model, const Plan& plan,
                   const BuildTarget& target, Backend& backend) {
   BuildReport report;
-  const Workforce force = plan_workforce(context, checkpoint, model, plan, backend);
   const std::vector<std::unique_ptr<Sink>> sinks = make_sinks(context, plan, target);
+  Workforce force = plan_workforce(context, checkpoint, model, plan, backend);
+  force.workers = std::min(force.workers, most_workers(sinks));
   for (const std::unique_ptr<Sink>& sink : sinks) {
     sink->prepare();
     report.outputs.push_back(sink->describe());
@@ -163,34 +192,38 @@ BuildReport build(const Context& context, const Checkpoint& checkpoint, const Mo
 
   const std::vector<std::unique_ptr<LayerJob>> jobs = unfinished(context, plan, sinks);
   report.finished = plan.layers.size() - jobs.size();
-  const std::vector<Task> tasks = file_order(jobs);
   const ExpertSource source(context, checkpoint, model, plan.shape, plan.ranks.front(), plan.ranks.size());
   std::vector<std::unique_ptr<ExpertWorker>> workers(static_cast<std::size_t>(force.workers));
   std::atomic<std::uint64_t> converted{0}, elsewhere{0};
 
   std::uint64_t total = 0;
-  for (const Task& task : tasks) total += expert_bytes(task.job->layer().experts[task.expert]);
-  if (!tasks.empty()) context.progress.begin("convert", total);
-  parallel_for(tasks.size(), force.workers, [&](std::size_t i, int number) {
-    context.check_stop();
-    LayerJob& job = *tasks[i].job;
-    const Expert& expert = job.layer().experts[tasks[i].expert];
-    const std::vector<OpenOutput>& outputs = job.open(context);
-    if (outputs.empty()) {
-      if (tasks[i].expert == 0) ++elsewhere;
-    } else {
-      // Read as it comes 1.2 GB/s, with advice 1.1 to 1.3, with O_DIRECT 1.0 to 1.2: what is read stays in
-      // the page cache only as long as nothing else wants it, and advice keeps threads that jump between
-      // experts from waiting.
-      const std::size_t ahead = i + workers.size();
-      if (ahead < tasks.size()) source.prefetch(tasks[ahead].job->layer().experts[tasks[ahead].expert]);
-      std::unique_ptr<ExpertWorker>& worker = workers[static_cast<std::size_t>(number)];
-      if (!worker) worker = make_worker(backend, number, source, plan);
-      worker->run(expert, tasks[i].expert, outputs);
-    }
-    if (job.finish_expert(context, checkpoint)) ++converted;
-    context.progress.advance(expert_bytes(expert));
-  });
+  std::vector<std::size_t> lanes;
+  for (const std::unique_ptr<LayerJob>& job : jobs) {
+    for (const Expert& expert : job->layer().experts) total += expert_bytes(expert);
+    lanes.push_back(job->experts().size());
+  }
+  if (!jobs.empty()) context.progress.begin("convert", total);
+  parallel_lanes(lanes, force.workers, most_layers(plan, sinks, force.workers),
+                 [&](std::size_t lane, std::size_t task, int number) {
+                   context.check_stop();
+                   LayerJob& job = *jobs[lane];
+                   const std::vector<Expert>& experts = job.layer().experts;
+                   const std::uint64_t e = job.experts()[task];
+                   const std::vector<OpenOutput>& outputs = job.open(context);
+                   if (outputs.empty()) {
+                     if (task == 0) ++elsewhere;
+                   } else {
+                     // Read as it comes 1.2 GB/s, with advice 1.1 to 1.3, with O_DIRECT 1.0 to 1.2: what is
+                     // read stays in the page cache only as long as nothing else wants it, and advice keeps
+                     // threads that jump between experts from waiting.
+                     if (task + 1 < experts.size()) source.prefetch(experts[job.experts()[task + 1]]);
+                     std::unique_ptr<ExpertWorker>& worker = workers[static_cast<std::size_t>(number)];
+                     if (!worker) worker = make_worker(backend, number, source, plan);
+                     worker->run(experts[e], e, outputs);
+                   }
+                   if (job.finish_expert(context, checkpoint)) ++converted;
+                   context.progress.advance(expert_bytes(experts[e]));
+                 });
   context.progress.end();
 
   report.converted = converted;

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/size.h"
 #include "format/planes.h"
 
@@ -38,12 +39,11 @@ constexpr std::uint64_t divide_up(std::uint64_t n, std::uint64_t by) {
 
 ExpertSource::ExpertSource(const Context& context, const Checkpoint& checkpoint, const Model& model,
                            const format::RankShape& shape, std::uint64_t first_rank, std::uint64_t ranks)
-    : context_(context),
-      checkpoint_(checkpoint),
+    : checkpoint_(checkpoint),
       model_(model),
       shape_(shape),
       first_rank_(first_rank),
-      shards_(checkpoint.shards().size()) {
+      shards_(context.os, checkpoint, open_files_left() / 8) {
   const ScaleGrid grid = scale_grid(model);
   for (std::size_t p = 0; p < kProjections; ++p) {
     const bool down = static_cast<Projection>(p) == Projection::w2;
@@ -104,13 +104,6 @@ std::uint64_t ExpertSource::first_row(const Piece& piece) const {
   return piece.projection == Projection::w2 ? piece.row : piece.row % shape_.slice;
 }
 
-const File& ExpertSource::shard(const Tensor& tensor) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::unique_ptr<File>& file = shards_[tensor.shard];
-  if (!file) file = std::make_unique<File>(File::open_read(context_.os, checkpoint_.shard_path(tensor)));
-  return *file;
-}
-
 // use(tensor, offset in the file, bytes, place in the buffer) for each weight and scale.
 template <typename Use>
 void ExpertSource::for_each_range(const Expert& expert, Use use) const {
@@ -126,7 +119,7 @@ void ExpertSource::for_each_range(const Expert& expert, Use use) const {
 
 void ExpertSource::read(const Tensor& tensor, std::uint64_t offset, Bytes to) const {
   try {
-    shard(tensor).read(to, offset);
+    shards_.of(tensor)->read(to, offset);
   } catch (Error& error) {
     throw error.in_tensor(tensor.name);
   }
@@ -154,13 +147,13 @@ void ExpertSource::load(const Expert& expert, const Piece& piece, Bytes buffer) 
 std::array<float, kProjections> ExpertSource::load_scale_2(const Expert& expert) const {
   std::array<float, kProjections> out{};
   for (std::size_t p = 0; p < kProjections; ++p)
-    if (const Tensor* scale_2 = expert[p].scale_2) out[p] = read_scalar(shard(*scale_2), *scale_2);
+    if (const Tensor* scale_2 = expert[p].scale_2) out[p] = read_scalar(*shards_.of(*scale_2), *scale_2);
   return out;
 }
 
 void ExpertSource::prefetch(const Expert& expert) const {
   for_each_range(expert, [&](const Tensor& tensor, std::uint64_t offset, std::uint64_t bytes, std::uint64_t) {
-    shard(tensor).will_need(offset, bytes);
+    shards_.of(tensor)->will_need(offset, bytes);
   });
 }
 

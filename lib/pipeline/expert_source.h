@@ -2,12 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include "base/context.h"
 #include "checkpoint/model.h"
+#include "pipeline/shard_files.h"
 #include "quant/backend.h"
 
 namespace planesmith {
@@ -69,11 +68,9 @@ class ExpertSource {
               const std::uint8_t* scale, std::uint64_t rank, float scale_2) const;
   void read(const Tensor& tensor, std::uint64_t offset, Bytes to) const;
   void cut_into_pieces(std::size_t projection);
-  const File& shard(const Tensor& tensor) const;
   template <typename Use>
   void for_each_range(const Expert& expert, Use use) const;
 
-  const Context& context_;
   const Checkpoint& checkpoint_;
   const Model& model_;
   const format::RankShape shape_;
@@ -81,8 +78,7 @@ class ExpertSource {
   std::array<Layout, kProjections> layouts_{};
   std::uint64_t buffer_bytes_ = 0;
   std::vector<Piece> pieces_;
-  mutable std::mutex mutex_;  // guards opening
-  mutable std::vector<std::unique_ptr<File>> shards_;
+  const ShardFiles shards_;
 };
 
 }  // namespace planesmith

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <mutex>
 
 #include "base/budget.h"
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/parallel.h"
 #include "base/space.h"
 #include "format/planes.h"
@@ -25,13 +27,15 @@ using format::Section;
 struct Job {
   const CacheSource* source;
   PackSink* sink;
+  std::size_t pack;  // number of the sink
   const std::vector<Origin>* origins;
   std::uint64_t key;
   std::unique_ptr<PackLayer> output;
   std::vector<File> files;                        // of each origin
   std::vector<const std::vector<Xxh3>*> digests;  // of each origin; null where no manifest tells them
-  std::mutex mutex;
+  std::mutex mutex;                               // guards opening
   bool opened = false;
+  std::exception_ptr failure;
   std::atomic<std::uint64_t> left;
 };
 
@@ -59,11 +63,16 @@ class Assembly {
     for (const std::unique_ptr<Job>& job : jobs_) total += job->left * job->sink->spec().pack.slot_bytes;
     if (total != 0) context_.progress.begin("assemble packs", total);
     const std::uint64_t experts = sources_.front().facts.geometry.experts;
-    const int workers = workers_within_memory();
+    const int workers = workers_within_limits();
     buffers_.resize(static_cast<std::size_t>(workers));
-    parallel_for(jobs_.size() * experts, workers, [&](std::size_t i, int worker) {
+    // A lane for each pack, since all of its layers are in one file.
+    std::vector<std::vector<Job*>> packs(sinks_.size());
+    for (const std::unique_ptr<Job>& job : jobs_) packs[job->pack].push_back(job.get());
+    std::vector<std::size_t> lanes;
+    for (const std::vector<Job*>& pack : packs) lanes.push_back(pack.size() * experts);
+    parallel_lanes(lanes, workers, lanes.size(), [&](std::size_t pack, std::size_t i, int worker) {
       context_.check_stop();
-      Job& job = *jobs_[i / experts];
+      Job& job = *packs[pack][i / experts];
       if (open(job)) write_expert(job, i % experts, buffers_[static_cast<std::size_t>(worker)]);
       if (job.left.fetch_sub(1) == 1) {
         if (job.output) job.output->commit();
@@ -119,6 +128,7 @@ class Assembly {
       auto job = std::make_unique<Job>();
       job->source = &source;
       job->sink = &sink;
+      job->pack = sinks_.size() - 1;
       job->origins = &source.origins[tier];
       job->key = key;
       job->left = facts.geometry.experts;
@@ -137,7 +147,7 @@ class Assembly {
     }
   }
 
-  int workers_within_memory() const {
+  int workers_within_limits() const {
     std::uint64_t bytes = 0;
     for (const CacheSource& source : sources_)
       for (const std::vector<Origin>& sections : source.origins)
@@ -146,25 +156,39 @@ class Assembly {
           const std::uint64_t tiles = origin.derived() ? section / format::kNibbleTile : 0;
           bytes = std::max(bytes, section + tiles * (format::kQuintalTile + format::kCodeTile));
         }
-    return workers_within(context_.memory, 0, bytes, context_.threads);
+    // Each may be the only one on its layer: the pack, its lock, up to six parts, and what a commit opens.
+    constexpr std::uint64_t kFiles = 12;
+    const std::uint64_t by_files = std::max<std::uint64_t>(open_files_left() / kFiles, 1);
+    const auto threads = static_cast<int>(std::min<std::uint64_t>(by_files, 1 << 16));
+    return workers_within(context_.memory, 0, bytes, std::min(context_.threads, threads));
   }
 
+  // Opens the layer once; false where another run has it. A thread that waited for one that failed gets the
+  // same error.
   bool open(Job& job) {
     const std::lock_guard<std::mutex> lock(job.mutex);
+    if (job.failure) std::rethrow_exception(job.failure);
     if (job.opened) return job.output != nullptr;
+    try {
+      job.output = job.sink->open_pack_layer(job.key);
+      if (job.output) open_files(job);
+    } catch (...) {
+      job.failure = std::current_exception();
+      throw;
+    }
     job.opened = true;
-    job.output = job.sink->open_pack_layer(job.key);
-    if (!job.output) {
+    if (!job.output)
       context_.progress.say(fmt::format("layer {}: another run has it in {}; left to that run",
                                         job.source->facts.layers[job.key], job.sink->describe()));
-      return false;
-    }
+    return job.output != nullptr;
+  }
+
+  void open_files(Job& job) const {
     for (const Origin& origin : *job.origins) {
       const std::string file = format::part_file(job.source->facts.layers[job.key], origin.part);
       job.files.push_back(File::open_read(context_.os, join(job.source->directory, file)));
       job.digests.push_back(job.source->known(file));
     }
-    return true;
   }
 
   void write_expert(Job& job, std::uint64_t expert, Buffers& buffers) {

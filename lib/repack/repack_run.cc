@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <mutex>
 #include <optional>
 
@@ -26,12 +27,19 @@ class Work {
   explicit Work(const RepackFile& file)
       : file_(&file), outcomes_(file.tasks.size()), left_(file.tasks.size()) {}
 
-  // Opens source and sink when the first task comes.
+  // Opens source and sink when the first task comes. A thread that waited for one that failed gets the same
+  // error.
   void open(const Context& context, const std::string& directory, const MakeSink& make) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
     if (sink_) return;
-    source_.emplace(File::open_read(context.os, join(directory, file_->name)));
-    sink_ = make(*file_);
+    try {
+      source_.emplace(File::open_read(context.os, join(directory, file_->name)));
+      sink_ = make(*file_);
+    } catch (...) {
+      failure_ = std::current_exception();
+      throw;
+    }
   }
   const File& source() const { return *source_; }
   RepackSink& sink() { return *sink_; }
@@ -57,6 +65,7 @@ class Work {
   std::mutex mutex_;
   std::optional<File> source_;
   std::unique_ptr<RepackSink> sink_;
+  std::exception_ptr failure_;
   std::vector<Outcome> outcomes_;
   std::atomic<std::size_t> left_;
 };
@@ -159,26 +168,24 @@ RepackMemory share_memory(const Context& context, Granularity granularity, const
 
 void run_repack(const Context& context, const RepackRun& run, const std::vector<bool>& chosen,
                 const MakeSink& make) {
-  struct Item {
-    std::uint32_t file;
-    std::size_t task;
-  };
-  std::vector<Item> items;
-  std::vector<std::unique_ptr<Work>> works(run.files.size());
+  std::vector<std::uint32_t> files;
+  std::vector<std::size_t> lanes;
+  std::vector<std::unique_ptr<Work>> works;
   for (std::uint32_t f = 0; f < run.files.size(); ++f) {
     if (!chosen[f]) continue;
-    works[f] = std::make_unique<Work>(run.files[f]);
-    for (std::size_t t = 0; t < run.files[f].tasks.size(); ++t) items.push_back({f, t});
+    files.push_back(f);
+    lanes.push_back(run.files[f].tasks.size());
+    works.push_back(std::make_unique<Work>(run.files[f]));
     if (run.files[f].tasks.empty()) make(run.files[f])->finish({run.files[f].name, 0, {}, {}});
   }
   std::vector<Worker> workers(static_cast<std::size_t>(run.memory.workers));
-  parallel_for(items.size(), run.memory.workers, [&](std::size_t i, int number) {
+  parallel_lanes(lanes, run.memory.workers, lanes.size(), [&](std::size_t lane, std::size_t t, int number) {
     context.check_stop();
     Worker& worker = workers[static_cast<std::size_t>(number)];
     worker.buffer.resize(run.memory.buffer);
-    const auto [f, t] = items[i];
-    works[f]->open(context, run.directory, make);
-    works[f]->done(t, TaskRun(context, run, run.files[f].tasks[t], *works[f], worker)(), run.list_codebooks);
+    const RepackTask& task = run.files[files[lane]].tasks[t];
+    works[lane]->open(context, run.directory, make);
+    works[lane]->done(t, TaskRun(context, run, task, *works[lane], worker)(), run.list_codebooks);
   });
 }
 

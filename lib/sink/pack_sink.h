@@ -54,6 +54,7 @@ class PackSink : public Sink {
 
   std::string describe() const override { return pack_path(); }
   std::uint64_t rank() const override { return spec_.rank; }
+  std::size_t open_files() const override { return 4; }  // pack, lock, two directories
   void prepare() override;
   SectionSet missing(const SparseLayer& layer) override;
   std::uint64_t space_needed(const std::vector<const SparseLayer*>& layers) override;

@@ -150,6 +150,10 @@ class PlanesCacheSink : public Sink {
   std::string describe() const override { return dir_.path(); }
   std::uint64_t rank() const override { return spec_.meta.rank; }
 
+  std::size_t open_files() const override {
+    return format::cache_parts(spec_.fp4).size() + 3;  // parts, lock, two directories
+  }
+
   void prepare() override {
     const Dir& dir = dir_.make();
     const std::vector<LockFile> held = records_.lock();

@@ -42,6 +42,8 @@ class Sink {
   virtual ~Sink() = default;
   virtual std::string describe() const = 0;  // for messages: the path
   virtual std::uint64_t rank() const = 0;
+  // Files that are open while one of its layers is being written.
+  virtual std::size_t open_files() const = 0;
   // Makes the directory (and an empty pack) ready. Errors: something else is in its place.
   virtual void prepare() = 0;
   // Sections still to be made for a layer; none: the layer is finished.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/machine.h"
 #include "base/parallel.h"
 #include "base/size.h"
 #include "bench/bench.h"

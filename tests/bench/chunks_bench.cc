@@ -1,8 +1,7 @@
 // pack-chunks against tar and zstd: the same tree in the page cache, the same level and threads, the same
 // digests.
-//   PLANESMITH_BENCH_PLANES  a directory to pack, e.g. what build-planescache made of make-checkpoint's
-//   layers PLANESMITH_BENCH_DIR     a directory on the file system to write to
-// Each is measured where neither side makes its output durable, and unpacking also where both do.
+// The tree is the planes cache of a synthetic checkpoint, in memory; what is packed and unpacked goes to
+// --dir. Each is measured where neither side makes its output durable, and unpacking also where both do.
 #include <fmt/format.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "bench/bench.h"
@@ -52,7 +52,7 @@ std::uint64_t size_of(const std::string& directory) {
 class Bench {
  public:
   Bench(Runner& runner, const std::string& planes, const std::string& dir)
-      : runner_(runner), planes_(planes), dir_(dir + "/planesmith-bench"), content_(size_of(planes)) {}
+      : runner_(runner), planes_(planes), dir_(dir), content_(size_of(planes)) {}
 
   void pack_against(int level, const std::string& hash) {
     const bool both = hash == "both";
@@ -146,8 +146,12 @@ class Bench {
     clean();
     return seconds_of([&] {
       const Context packing = context(false);
-      const chunks::PackOptions options{
-          .sources = {planes_}, .name = "set", .out = out(), .level = level, .sha256 = both};
+      chunks::PackOptions options;
+      options.sources = {planes_};
+      options.name = "set";
+      options.out = out();
+      options.level = level;
+      options.sha256 = both;
       chunks::pack(chunks::plan_pack(options, packing), options, packing);
     });
   }
@@ -162,14 +166,12 @@ class Bench {
 }  // namespace
 
 void packing(Runner& runner) {
-  const char* const planes = getenv("PLANESMITH_BENCH_PLANES");
-  const char* const dir = getenv("PLANESMITH_BENCH_DIR");
-  if (planes == nullptr || dir == nullptr) {
-    if (runner.wants("pack"))
-      fmt::print("pack: SKIPPED, PLANESMITH_BENCH_PLANES or PLANESMITH_BENCH_DIR is not set\n");
-    return;
-  }
-  Bench bench(runner, planes, dir);
+  if (!runner.wants_any("pack ") && !runner.wants_any("unpack")) return;
+  const Directory memory(kInMemory), disk(runner.settings().directory);
+  run_program("make-checkpoint", {"--out", memory / "in", "--layers", "2", "--experts", "16", "--hidden",
+                                  "4096", "--intermediate", "2048", "--fill-layers", "0-1"});
+  run_program("build-planescache", {memory / "in", "-o", memory / "planes", "--ckpt-id", "bench"});
+  Bench bench(runner, memory / "planes", disk / "packed");
   bench.levels();
   for (const int level : {1, 3})
     for (const char* hash : {"both", "xxh3"}) bench.pack_against(level, hash);

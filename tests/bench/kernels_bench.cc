@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/machine.h"
 #include "base/parallel.h"
 #include "base/size.h"
 #include "bench/bench.h"

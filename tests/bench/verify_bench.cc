@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/machine.h"
 #include "base/parallel.h"
 #include "base/stream.h"
 #include "bench/bench.h"

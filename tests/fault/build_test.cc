@@ -55,6 +55,7 @@ struct Bench {
   std::string out = work / "out";
   std::string checkpoint;
   PlanRequest request;
+  int threads = 1;
 
   explicit Bench(const std::string& model) : checkpoint(golden(model) + "/checkpoint") {
     request.cache = format::Fp4Tier::nibble;
@@ -66,7 +67,7 @@ struct Bench {
     std::filesystem::create_directory(out);
   }
   void build_with(Os& os, Trust trust = Trust::record) const {
-    const Context context{.os = os};
+    const Context context{.os = os, .threads = threads};
     build_into(context, checkpoint, request, "pin", out, trust);
   }
   // What is left is harmless, and one more run makes it right.
@@ -92,6 +93,19 @@ TEST_CASE("every operation of a build fails in turn") {
   MESSAGE("operations failed in turn: ", failed);
 }
 
+TEST_CASE("every operation of a build with three threads fails in turn") {
+  Bench bench("ds4-mini");
+  bench.threads = 3;
+  std::uint64_t failed = 0;
+  for (const auto& [error, lasting] :
+       {std::pair{EMFILE, false}, std::pair{EIO, false}, std::pair{ENOSPC, true}})
+    failed += fail_each(
+        bench.work.path(), error, lasting, [&] { bench.clear(); }, [&](Os& os) { bench.build_with(os); },
+        [&](const FaultOs& os) { bench.check_after(os); });
+  CHECK(failed > 100);
+  MESSAGE("operations failed in turn: ", failed);
+}
+
 TEST_CASE("a build is interrupted and given short transfers all along") {
   const Bench bench("ds4-mini");
   bench.clear();
@@ -101,12 +115,15 @@ TEST_CASE("a build is interrupted and given short transfers all along") {
 }
 
 TEST_CASE("a build crashes after each operation and loses what was not synced") {
-  const Bench bench("ds4-mini");
-  const std::uint64_t crashes = crash_each(
-      bench.work.path(), [&] { bench.clear(); }, [&](Os& os) { bench.build_with(os); },
-      [&](const FaultOs& os) { bench.check_after(os); });
-  CHECK(crashes > 100);
-  MESSAGE("crash points: ", crashes);
+  Bench bench("ds4-mini");
+  for (const int threads : {1, 3}) {
+    bench.threads = threads;
+    const std::uint64_t crashes = crash_each(
+        bench.work.path(), [&] { bench.clear(); }, [&](Os& os) { bench.build_with(os); },
+        [&](const FaultOs& os) { bench.check_after(os); });
+    CHECK(crashes > 100);
+    MESSAGE("crash points with ", threads, " threads: ", crashes);
+  }
 }
 
 TEST_CASE("a forced rebuild over another checkpoint's bytes crashes after each operation") {
@@ -160,12 +177,13 @@ TEST_CASE("a forced rebuild over another checkpoint's bytes crashes after each o
 
 TEST_CASE("packs from a cache: operations fail and crashes come after each operation") {
   const Bench bench("fp8-blocks");
+  int threads = 1;
   const auto assemble = [&](Os& os) {
     FromCacheRequest request;
     request.cache_root = bench.right / "planescache";
     request.store = bench.out + "/store";
     request.tiers = bench.request.tiers;
-    packs_from_planescache(Context{.os = os}, request, kScalarKernels);
+    packs_from_planescache(Context{.os = os, .threads = threads}, request, kScalarKernels);
   };
   const auto check = [&](const FaultOs& os) {
     CAPTURE(os.hit_at());
@@ -173,11 +191,15 @@ TEST_CASE("packs from a cache: operations fail and crashes come after each opera
     assemble(posix());
     CHECK(digests(bench.out + "/store") == digests(bench.right / "store"));
   };
-  const std::uint64_t failed = fail_each(
-      bench.work.path(), EIO, false, [&] { bench.clear(); }, assemble, check);
-  const std::uint64_t crashes = crash_each(
-      bench.work.path(), [&] { bench.clear(); }, assemble, check);
-  CHECK(failed > 30);
-  CHECK(crashes > 50);
-  MESSAGE("operations failed in turn: ", failed, ", crash points: ", crashes);
+  for (; threads <= 3; threads += 2) {
+    std::uint64_t failed = 0;
+    for (const int error : {EIO, EMFILE})
+      failed += fail_each(
+          bench.work.path(), error, false, [&] { bench.clear(); }, assemble, check);
+    const std::uint64_t crashes = crash_each(
+        bench.work.path(), [&] { bench.clear(); }, assemble, check);
+    CHECK(failed > 60);
+    CHECK(crashes > 50);
+    MESSAGE("operations failed in turn: ", failed, ", crash points: ", crashes);
+  }
 }

@@ -19,6 +19,7 @@ struct Bench {
   Scratch scratch;
   RepackOptions options;
   std::map<std::string, std::string> want;  // by name
+  int threads = 1;
 
   explicit Bench(LinkMode link) {
     options.source = kMini;
@@ -33,7 +34,7 @@ struct Bench {
   }
 
   void prepare() const { std::filesystem::remove_all(options.target); }
-  void work(Os& os) const { repack(Context{.os = os}, options); }
+  void work(Os& os) const { repack(Context{.os = os, .threads = threads}, options); }
 
   // What is there is right; then the work is done again and everything is right.
   void check(const FaultOs& os) const {
@@ -55,21 +56,30 @@ struct Bench {
 }  // namespace
 
 TEST_CASE("build: every operation that can fail fails once, or for good") {
-  const Bench bench(LinkMode::sym);
-  for (const bool lasting : {false, true}) {
+  Bench bench(LinkMode::sym);
+  for (const auto& [threads, lasting] :
+       {std::pair{1, false}, std::pair{1, true}, std::pair{3, false}, std::pair{3, true}}) {
+    bench.threads = threads;
     const std::uint64_t faults = fail_each(
-        bench.scratch / "root", lasting ? ENOSPC : EIO, lasting, [&] { bench.prepare(); },
-        [&](Os& os) { bench.work(os); }, [&](const FaultOs& os) { bench.check(os); });
+        bench.scratch / "root",
+        lasting        ? ENOSPC
+        : threads == 3 ? EMFILE
+                       : EIO,
+        lasting, [&] { bench.prepare(); }, [&](Os& os) { bench.work(os); },
+        [&](const FaultOs& os) { bench.check(os); });
     CHECK(faults > 20);
   }
 }
 
 TEST_CASE("build: the power goes after every operation") {
-  const Bench bench(LinkMode::sym);
-  const std::uint64_t faults = crash_each(
-      bench.scratch / "root", [&] { bench.prepare(); }, [&](Os& os) { bench.work(os); },
-      [&](const FaultOs& os) { bench.check(os); });
-  CHECK(faults > 20);
+  Bench bench(LinkMode::sym);
+  for (const int threads : {1, 3}) {
+    bench.threads = threads;
+    const std::uint64_t faults = crash_each(
+        bench.scratch / "root", [&] { bench.prepare(); }, [&](Os& os) { bench.work(os); },
+        [&](const FaultOs& os) { bench.check(os); });
+    CHECK(faults > 20);
+  }
 }
 
 TEST_CASE("build: short and interrupted transfers change nothing") {
