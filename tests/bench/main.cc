@@ -10,7 +10,7 @@
 #include "base/version.h"
 #include "bench/bench.h"
 #include "bench/scaling.h"
-#include "fidelity/report.h"
+#include "page/page.h"
 
 namespace planesmith::bench {
 namespace {

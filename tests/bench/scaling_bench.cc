@@ -11,9 +11,11 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/machine.h"
 #include "base/parallel.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "bench/scaling.h"
 
 namespace planesmith::bench {

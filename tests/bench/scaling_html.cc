@@ -1,7 +1,6 @@
 // The chart of rates over thread counts, drawn by the plotting library that the programs' report uses.
 #include "bench/scaling.h"
-#include "fidelity/report.h"
-#include "fidelity/report_parts.h"
+#include "page/page.h"
 
 namespace planesmith::bench {
 namespace {
