@@ -46,7 +46,7 @@ constexpr const char* kAdvice =
 
 // A served path that is a repository of the hub's names it; else the directory may tell where it came from.
 void mark(Context& context, const IdOptions& options, const std::string& manifest_id) {
-  Origin origin = origin_of(context.os, options.checkpoint);
+  HubOrigin origin = origin_of(context.os, options.checkpoint);
   const std::string served = options.served_path.value_or("");
   if (const std::size_t slash = served.find('/');
       slash != served.npos && slash != 0 && slash + 1 != served.size() && slash == served.rfind('/'))

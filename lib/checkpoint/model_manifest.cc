@@ -62,7 +62,7 @@ std::string model_manifest_id(const Context& context, const std::string& directo
   return hex(sha.finish());
 }
 
-Origin origin_of(Os& os, const std::string& directory) {
+HubOrigin origin_of(Os& os, const std::string& directory) {
   static const std::regex snapshot("/models--([^/]+?)--([^/]+)/snapshots/([0-9a-f]{40})$");
   const std::string real = real_path(directory);
   std::smatch match;
@@ -77,7 +77,7 @@ Origin origin_of(Os& os, const std::string& directory) {
 }
 
 void write_marker(Os& os, const std::string& directory, const std::string& manifest_id,
-                  const Origin& origin) {
+                  const HubOrigin& origin) {
   Json marker = {{"schema", 2}, {"manifest_sha256", manifest_id}};
   if (!origin.repository.empty()) marker["repo"] = origin.repository;
   if (!origin.commit.empty()) marker["revision"] = origin.commit;

@@ -14,13 +14,14 @@ std::string model_manifest_id(const Context& context, const std::string& directo
 
 // The launcher's marker: what it finds complete it does not download again.
 inline constexpr std::string_view kMarkerName = ".vllm-moet-snapshot.json";
-struct Origin {
+struct HubOrigin {
   std::string repository, commit;  // "deepseek-ai/DeepSeek-V4-Flash"; empty: not known
 };
 // Where a directory was downloaded from: a snapshot in a Hugging Face cache says it in its path, a
 // --local-dir download the commit.
-Origin origin_of(Os& os, const std::string& directory);
+HubOrigin origin_of(Os& os, const std::string& directory);
 // Writes the marker; what is not known of the origin is left out.
-void write_marker(Os& os, const std::string& directory, const std::string& manifest_id, const Origin& origin);
+void write_marker(Os& os, const std::string& directory, const std::string& manifest_id,
+                  const HubOrigin& origin);
 
 }  // namespace planesmith

@@ -97,7 +97,7 @@ says 'print-env'
 # Identities.
 for id in ' id' 'id ' $'id\n' $'\u00a0id'; do
   expect 2 build-planescache "$MODEL" --out none --ckpt-id "$id"
-  says 'begins or ends with white space'
+  says 'begins or ends with white space|control characters'
   expect 2 verify-ckpt-id check --planescache c/planes --ckpt-id "$id"
   expect 2 verify-ckpt-id rekey --from id --to "$id" --planescache c/planes
   expect 2 build-fp4-packs --from-planescache c/planes --out none --ckpt-id "$id"

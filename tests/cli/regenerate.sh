@@ -46,7 +46,7 @@ expect 0 regenerate.sh other made --tiers none
 second=$(eval "$(cat "$WORK/out")" && echo "$VLLM_MOE_W2_CKPT_ID")
 [ ${#second} = 64 ] && [ "$second" != "$id" ] || fail "the environment is not the second checkpoint's: $second"
 # Chunks of before are not published for it.
-expect 1 regenerate.sh other made --tiers none --publish; says 'manifest.planescache.json: is there already and was not made from these files'
+expect 1 regenerate.sh other made --tiers none --publish; says 'manifest.planescache.json: is there already and was made from other files'
 [ "$(cat "$WORK/out")" = false ] || fail "an environment although the chunks are others"
 expect 0 verify-ckpt-id prune --keep "$id" --planescache made/planescache --force
 

@@ -70,7 +70,7 @@ TEST_CASE("rekey refuses what it should not touch") {
   SUBCASE("the same, empty or impossible identities") {
     refuses(bench, bench.request("old", "old"), "are the same", ErrorCode::usage);
     refuses(bench, bench.request("old", ""), "is empty", ErrorCode::usage);
-    refuses(bench, bench.request("old", "\xff"), "not valid UTF-8");
+    refuses(bench, bench.request("old", "\xff"), "not valid UTF-8", ErrorCode::usage);
     refuses(bench, {"old", "new", "", "", false}, "give --planescache", ErrorCode::usage);
   }
   SUBCASE("meta.json does not say so") {
