@@ -120,11 +120,11 @@ void compare_sharing(Runner& runner, const Checkpoints& input) {
   packs.tiers = {format::Tier::base, format::Tier::delta, format::Tier::fp4};
   packs.layers = {0};
   const auto seconds = [&](Reflink reflink) {
-    empty(packs.store);
+    empty(directory / "store");
     packs.reflink = reflink;
     return elapsed([&] { packs_from_planescache(input.context, packs, choose_kernels("auto")); });
   };
-  empty(packs.store);
+  empty(directory / "store");
   if (packs_from_planescache(input.context, packs, choose_kernels("auto")).shared == 0)
     return runner.skip(
         name, runner.settings().sharing + " is on a file system that shares no blocks; see --sharing-dir");
