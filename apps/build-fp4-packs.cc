@@ -7,6 +7,7 @@
 #include "common/build_flags.h"
 #include "common/flag_values.h"
 #include "common/geometry_flags.h"
+#include "common/wait_for_others.h"
 #include "pipeline/from_planescache.h"
 #include "plan/describe.h"
 
@@ -27,11 +28,15 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
   if (flags.group_shared) share_with_group(context);
   request.drafts = flags.drafts;
   if (flags.layers) request.layers = parse_number_list(*flags.layers, "--layers");
-  const FromCacheReport report = packs_from_planescache(context, request, choose_kernels(flags.isa));
+  const FromCacheReport report = until_nobody_else(context, flags.wait, [&](const Context& each, bool again) {
+    if (again) request.trust = Trust::record;
+    return packs_from_planescache(each, request, choose_kernels(flags.isa));
+  });
+  const int status = report.elsewhere == 0 ? 0 : static_cast<int>(ErrorCode::busy);
   if (flags.json) {
     Json written = Json::array();
     for (const Plan::Written& packs : report.written) written.push_back(to_json(packs));
-    print_result(pretty({{"ckpt_id", report.ckpt_id},
+    print_json({{"ckpt_id", report.ckpt_id},
                          {"written", written},
                          {"outputs", report.outputs},
                          {"layers_converted", report.converted},
@@ -41,8 +46,8 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
                          {"bytes_shared", report.shared},
                          {"bytes_copied", report.copied},
                          {"without_manifest", report.without_manifest},
-                         {"complete", report.complete}}));
-    return 0;
+                         {"complete", report.complete}});
+    return status;
   }
   std::string text = fmt::format("identity  {}\n", printable(report.ckpt_id));
   for (const std::string& path : report.outputs) text += fmt::format("output    {}\n", printable(path));
@@ -67,10 +72,11 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
                         : vouched          ? ", verified against the cache's manifest"
                                            : unvouched);
     text += report.complete ? "complete  all layers are there, manifests are written\n"
-                            : "complete  no: layers are missing\n";
+            : status == 0 ? "complete  no: layers are missing\n"
+                          : "complete  no: another run is still writing layers; --wait waits for it\n";
   }
   print_result(text);
-  return 0;
+  return status;
 }
 
 }  // namespace

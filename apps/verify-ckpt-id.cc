@@ -37,6 +37,8 @@ int main(int argc, char** argv) {
                        "verify-ckpt-id");
   add_id(commands);
   add_manifest(commands);
+  add_verify_manifest(commands);
+  add_repair(commands);
   add_check(commands);
   add_store_list(commands);
   add_audit(commands);

@@ -2,32 +2,99 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
+#include "base/file.h"
 #include "base/size.h"
 #include "base/stream.h"
 #include "base/text.h"
+#include "checkpoint/fingerprint.h"
 #include "common/flag_values.h"
+#include "common/progress_line.h"
+#include "common/wait_for_others.h"
 #include "manifest/profile.h"
+#include "pipeline/estimate.h"
+#include "plan/describe.h"
 
 namespace planesmith {
 namespace {
 
 std::string report_text(const BuildReport& report, const Plan& plan, const Identity& identity,
-                        double seconds) {
+                        const std::vector<std::uint64_t>& busy, double seconds) {
   std::string out =
       fmt::format("identity  {} ({})\nlayers    {} converted, {} already there", printable(identity.id),
                   printable(identity.how), report.converted, report.finished);
-  if (report.elsewhere != 0) out += fmt::format(", {} left to another run", report.elsewhere);
+  if (!busy.empty()) out += fmt::format(", {} left to another run", busy.size());
   out += '\n';
   for (const std::string& path : report.outputs) out += fmt::format("output    {}\n", printable(path));
-  out += report.complete
-             ? "complete  all layers are there, manifests are written\n"
-             : "complete  no: layers are missing; the run that adds the last of them writes the manifests\n";
-  if (report.converted == plan.layers.size())
-    out += fmt::format("speed     {:.2f} GB/s read, {:.2f} GB/s read and written, in {:.1f} s\n",
-                       static_cast<double>(plan.read) / seconds / 1e9,
-                       static_cast<double>(plan.read + plan.allocated()) / seconds / 1e9, seconds);
+  out += report.complete ? "complete  all layers are there, manifests are written\n"
+         : busy.empty()
+             ? "complete  no: layers are missing; the run that adds the last of them writes the manifests\n"
+             : fmt::format("complete  no: another run is still writing layers {}; --wait waits for it\n",
+                           number_list(busy, ","));
+  if (report.converted == plan.layers.size() && seconds > 0)
+    out += fmt::format(
+        "speed     {}/s read, {}/s read and written, in {:.1f} s\n",
+        short_size(static_cast<std::uint64_t>(static_cast<double>(plan.read) / seconds)),
+        short_size(static_cast<std::uint64_t>(static_cast<double>(plan.read + plan.allocated()) / seconds)),
+        seconds);
+  return out;
+}
+
+// Reading and writing go on at the same time.
+double seconds_for(const Outlook& outlook, const DiskRates& rates) {
+  const auto of = [](std::uint64_t bytes, double rate) {
+    return rate > 0 ? static_cast<double>(bytes) / rate : 0;
+  };
+  return std::max(of(outlook.to_read, rates.read), of(outlook.to_write, rates.write));
+}
+
+std::string rate_text(double rate) {
+  return short_size(static_cast<std::uint64_t>(rate)) + "/s";
+}
+
+std::string outlook_text(const Context& context, const Outlook& outlook, const BuildFlags& flags,
+                         const BuildTarget& target, const std::optional<DiskRates>& rates) {
+  std::string out =
+      flags.identity.by_content()
+          ? std::string(
+                "identity     content id: every byte is hashed first, as far as digests are not "
+                "remembered\n")
+          : fmt::format("identity     {}\n", printable(target.ckpt_id));
+  for (const std::string& path : {target.cache_root, target.store})
+    if (!path.empty())
+      out +=
+          fmt::format("directory    {}{}\n", printable(path), exists(context.os, path) ? "" : ", to be made");
+  for (const Outlook::FileSystem& system : outlook.file_systems)
+    out += fmt::format("space        {} needed, {} free in {}\n", short_size(system.needed),
+                       short_size(system.free), printable(system.directory));
+  out += fmt::format("remaining    {} layers, {} finished before; {} to read, {} to write\n",
+                     outlook.layers_to_make, outlook.layers_finished, exact_size(outlook.to_read),
+                     exact_size(outlook.to_write));
+  if (rates)
+    out += fmt::format("estimate     {}, reading {}, writing {}; conversion and hashing not counted\n",
+                       clock_text(seconds_for(outlook, *rates)), rate_text(rates->read),
+                       rate_text(rates->write));
+  return out;
+}
+
+Json outlook_json(const Outlook& outlook, const BuildFlags& flags, const BuildTarget& target,
+                  const std::optional<DiskRates>& rates) {
+  Json systems = Json::array();
+  for (const Outlook::FileSystem& system : outlook.file_systems)
+    systems.push_back(
+        {{"directory", system.directory}, {"bytes_needed", system.needed}, {"bytes_free", system.free}});
+  Json out = {{"file_systems", systems},
+              {"layers_finished", outlook.layers_finished},
+              {"layers_to_make", outlook.layers_to_make},
+              {"bytes_to_read", outlook.to_read},
+              {"bytes_to_write", outlook.to_write}};
+  if (!flags.identity.by_content()) out["ckpt_id"] = target.ckpt_id;
+  if (rates)
+    out["estimate"] = {{"seconds", seconds_for(outlook, *rates)},
+                       {"bytes_per_second_read", rates->read},
+                       {"bytes_per_second_written", rates->write}};
   return out;
 }
 
@@ -54,6 +121,10 @@ void add_build_flags(CLI::App& app, BuildFlags& flags) {
                "Read finished layers and rebuild those whose content is not what was recorded");
   app.add_flag("-n,--dry-run", flags.dry_run,
                "Check everything that can be checked and print the plan; write nothing");
+  app.add_flag("--estimate", flags.estimate,
+               "With --dry-run: also measure the disks for a second, and say how long it will take");
+  app.add_flag("--wait", flags.wait,
+               "Wait for layers that another run is writing, and write those that it leaves");
   app.add_flag("--json", flags.json, "Print one JSON document instead of text");
   app.add_flag("--no-space-check", flags.no_space_check, "Start even where free space seems not to suffice");
   app.add_flag("--group-shared", flags.group_shared,
@@ -93,6 +164,7 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
   if (flags.identity.by_content())
     StreamBuffers{context};  // a cap that is too small for hashing is refused now
   const Plan plan = make_plan(model, request);
+  target.source = source_fingerprint(context, checkpoint, model);
   const std::unique_ptr<Backend> backend = make_backend(backend_of(flags));
   const Workforce force = plan_workforce(context, checkpoint, model, plan, *backend);
 
@@ -104,31 +176,51 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
     target.ckpt_id = flags.identity.by_content()
                          ? "content id"
                          : resolve_identity(context, flags.identity, flags.checkpoint).id;
-    print_result(flags.json ? pretty(plan_json(plan, model, force.peak_memory))
-                            : describe(plan, model, force.peak_memory));
-    check_targets(context, checkpoint, plan, target);
+    if (flags.json)
+      print_json(plan_json(plan, model, force.peak_memory));
+    else
+      print_result(describe(plan, model, force.peak_memory));
+    const Outlook outlook = check_targets(context, checkpoint, plan, target);
+    for (const std::string& remark : outlook.remarks) context.progress.warn(remark);
+    std::optional<DiskRates> rates;
+    if (flags.estimate) rates = measure_disks(context, checkpoint, outlook.file_systems.front().directory);
+    if (flags.json) {
+      Json out = plan_json(plan, model, force.peak_memory);
+      out["source"] = target.source;
+      out["outlook"] = outlook_json(outlook, flags, target, rates);
+      print_json(std::move(out));
+    } else {
+      print_result(outlook_text(context, outlook, flags, target, rates));
+    }
     return 0;
   }
   const Identity identity = resolve_identity(context, flags.identity, flags.checkpoint);
   target.ckpt_id = identity.id;
   target.id_by_download = identity.by_download;
-  check_targets(context, checkpoint, plan, target);
+  for (const std::string& remark : check_targets(context, checkpoint, plan, target).remarks)
+    context.progress.warn(remark);
   const auto started = std::chrono::steady_clock::now();
-  const BuildReport report = build(context, checkpoint, model, plan, target, *backend);
+  const BuildReport report = until_nobody_else(context, flags.wait, [&](const Context& each, bool again) {
+    if (again) target.trust = Trust::record;
+    return build(each, checkpoint, model, plan, target, *backend);
+  });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  std::vector<std::uint64_t> busy;
+  if (report.elsewhere != 0) busy = layers_missing(context, plan, target);
 
   if (flags.json) {
     Json out = plan_json(plan, model, force.peak_memory);
     out["ckpt_id"] = target.ckpt_id;
-    out["converted_layers"] = report.converted;
-    out["finished_layers"] = report.finished;
-    out["layers_left_to_others"] = report.elsewhere;
+    out["source"] = target.source;
+    out["layers_converted"] = report.converted;
+    out["layers_finished"] = report.finished;
+    out["layers_left_to_others"] = busy;
     out["complete"] = report.complete;
     out["outputs"] = report.outputs;
     out["backend"] = backend->describe();
-    print_result(pretty(out));
+    print_json(std::move(out));
   } else {
-    print_result(report_text(report, plan, identity, seconds));
+    print_result(report_text(report, plan, identity, busy, seconds));
   }
   if (report.complete)
     context.progress.say(
@@ -136,7 +228,7 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
             ? fmt::format("serve it with: export VLLM_MOE_W2_CKPT_ID={}", shell_quoted(target.ckpt_id))
             : "the identity has characters that cannot be shown; verify-ckpt-id check --print-env gives the "
               "line to serve with");
-  return 0;
+  return busy.empty() ? 0 : static_cast<int>(ErrorCode::busy);
 }
 
 }  // namespace planesmith

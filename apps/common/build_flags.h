@@ -21,12 +21,12 @@ struct BuildFlags {
   std::optional<std::string> layers, gpus;  // none: all
   IdentityOptions identity;
   FileFlags files;
-  bool force = false, recheck = false, dry_run = false, json = false;
+  bool force = false, recheck = false, dry_run = false, estimate = false, wait = false, json = false;
   bool group_shared = false, no_space_check = false;
 };
 
-// --for, --world, --rank, --zero-mode, --layers, --drafts, -f, -n, --recheck, --json, --backend, --gpus, --isa,
-// --group-shared, --no-space-check.
+// --for, --world, --rank, --zero-mode, --layers, --drafts, -f, -n, --estimate, --recheck, --wait, --json,
+// --backend, --gpus, --isa, --group-shared, --no-space-check.
 void add_build_flags(CLI::App& app, BuildFlags& flags);
 
 Trust trust_of(const BuildFlags& flags);

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "base/version.h"
+#include "common/help.h"
 #include "common/program.h"
+#include "common/suggest.h"
 
 namespace planesmith {
 namespace {
@@ -36,24 +38,6 @@ std::vector<std::string> spellings(const CLI::Option& option) {
 
 bool takes_value(const CLI::Option& option) {
   return option.get_items_expected_max() != 0;
-}
-
-// The words that an option accepts, where it accepts only some: CLI11 writes "TEXT:{auto,cpu,cuda}".
-std::vector<std::string> choices(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const std::size_t open = type.find('{'), close = type.find('}');
-  if (open == std::string::npos || close == std::string::npos) return {};
-  std::vector<std::string> words;
-  std::string word;
-  for (const char c : type.substr(open + 1, close - open - 1) + ",") {
-    if (c != ',') {
-      word += c;
-      continue;
-    }
-    words.push_back(word);
-    word.clear();
-  }
-  return words;
 }
 
 // What stands for the value in a synopsis.
@@ -111,6 +95,17 @@ std::string roff_options(const CLI::App& app) {
     out += "\n";
   }
   return out;
+}
+
+std::string roff_examples(const CLI::App& app) {
+  std::vector<std::string> names = {app.get_name()};
+  for (const CLI::App* command : commands_of(app))
+    names.push_back(app.get_name() + " " + command->get_name());
+  std::string out;
+  for (const std::string& name : names)
+    for (const auto& [line, what] : examples(name))
+      out += fmt::format(".TP\n\\fB{}\\fR\n{}\n", roff(std::string(line)), roff(std::string(what)));
+  return out.empty() ? "" : ".SH EXAMPLES\n" + out;
 }
 
 // A name that a shell function may have.
@@ -179,10 +174,13 @@ std::string man_page(const CLI::App& app) {
                          roff(command->get_description()),
                          roff_synopsis(*command, name + " " + command->get_name()), roff_options(*command));
   }
+  out += roff_examples(app);
+  for (const HelpSection& section : common_sections()) {
+    out += fmt::format(".SH {}\n", section.title);
+    for (const auto& [term, what] : section.items)
+      out += fmt::format(".TP\n\\fB{}\\fR\n{}\n", roff(std::string(term)), roff(std::string(what)));
+  }
   out +=
-      ".SH EXIT STATUS\n0 done; 1 failed; 2 wrong use; 3 a verification found a difference; 130 or 143 "
-      "stopped by a signal,\n"
-      "what was finished is kept and a second run goes on from there.\n"
       ".SH SEE ALSO\n.BR repack-experts (1),\n.BR build-planescache (1),\n.BR build-fp4-packs (1),\n"
       ".BR verify-ckpt-id (1),\n.BR pack-chunks (1)\n";
   return out;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/paths.h"
 #include "base/lock_file.h"
+#include "base/paths.h"
 
 namespace planesmith {
 namespace {

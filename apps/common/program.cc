@@ -10,30 +10,43 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <new>
+#include <optional>
 
 #include "base/machine.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "common/counted_os.h"
 #include "common/document.h"
+#include "common/help.h"
 #include "common/progress_line.h"
+#include "common/suggest.h"
+#include "quant/backend.h"
 
 namespace planesmith {
 namespace {
 
-Stop stop;  // the only thing a signal handler can reach
+Stop stop;                        // with the next, all that a signal handler can reach
+volatile sig_atomic_t quiet = 0;  // whether it may say anything
 
 void on_signal(int signal) {
   if (stop.requested()) _exit(128 + signal);  // the second signal does not wait for anything
   stop.request(signal);
+  static constexpr char kText[] = "\nstopping; a second signal ends the program at once\n";
+  if (quiet == 0 && write(STDERR_FILENO, kText, sizeof kText - 1) < 0) return;
 }
 
 void install_signal_handlers() {
-  struct sigaction action {};
+  struct sigaction action {
+  }, before{};
   action.sa_handler = on_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // nohup ignores it, and is meant to.
+  if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &action, nullptr);
   // A closed pipe and a file beyond the limit are errors of write(), told in words.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
@@ -81,10 +94,59 @@ std::string unknown_argument(const CLI::App& app, const std::string& argument) {
   std::string commands;
   for (const CLI::App* command : app.get_subcommands({}))
     commands += (commands.empty() ? "" : ", ") + command->get_name();
+  const std::string near = suggestion_for(app, argument);
   if (!commands.empty() && app.get_subcommands().empty() && !argument.starts_with('-'))
-    return fmt::format("'{}' is not a subcommand; there are: {}", printable(argument), commands);
-  return fmt::format("'{}' is no {} of this program; see --help", printable(argument),
-                     argument.starts_with('-') ? "flag" : "argument");
+    return fmt::format("'{}' is not a subcommand{} there are: {}", printable(argument),
+                       near.empty() ? ";" : near, commands);
+  return fmt::format("'{}' is not an {} of this program{}", printable(argument),
+                     argument.starts_with('-') ? "option" : "argument", near.empty() ? "; see --help" : near);
+}
+
+// The Error that a command line is refused with; none: it asked for help or a version, which is printed now.
+std::optional<Error> refusal(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    refuse_empty_values(app);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) exit(app.exit(error));
+    // What is not known comes before what is missing: it is the likelier slip.
+    if (const std::vector<std::string> unknown = app.remaining(true); !unknown.empty())
+      return Error(ErrorCode::usage, "", unknown_argument(app, unknown.front()));
+    const std::string near = suggestion_for_values(app);
+    return Error(ErrorCode::usage, "", std::string(error.what()) + (near.empty() ? "; see --help" : near));
+  }
+}
+
+// Whether one JSON document was asked for, also where the command line could not be parsed.
+bool wants_json(const CLI::App& app, int argc, char** argv) {
+  for (const CLI::App* command : app.get_subcommands())
+    if (const CLI::Option* json = command->get_option_no_throw("--json"); json != nullptr && *json)
+      return true;
+  if (const CLI::Option* json = app.get_option_no_throw("--json"); json != nullptr && *json) return true;
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i)
+    if (std::string_view(argv[i]) == "--json") return true;
+  return false;
+}
+
+std::string command_of(const CLI::App& app) {
+  std::string name = app.get_name();
+  for (const CLI::App* command : app.get_subcommands()) name += " " + command->get_name();
+  return name;
+}
+
+// "done in 1:03, read 4.20 GiB, wrote 2.10 GiB, 102 MiB/s"
+std::string summary(const Outcome& outcome) {
+  std::string text =
+      fmt::format("{} in {}", outcome.exit == 0 ? "done" : "ended", clock_text(outcome.seconds));
+  if (outcome.bytes_read != 0) text += ", read " + short_size(outcome.bytes_read);
+  if (outcome.bytes_written != 0) text += ", wrote " + short_size(outcome.bytes_written);
+  const double rate = static_cast<double>(outcome.bytes_read + outcome.bytes_written) / outcome.seconds;
+  if (outcome.seconds >= 0.1 && rate >= 1)
+    text += fmt::format(", {}/s", short_size(static_cast<std::uint64_t>(rate)));
+  return text;
 }
 
 // A thread has up to four files open at a time: what it reads and writes, a record, a directory.
@@ -101,7 +163,8 @@ std::string CommonFlags::usual_memory() {
 }
 
 void add_common_flags(CLI::App& app, CommonFlags& flags) {
-  app.add_flag("-q,--quiet", flags.quiet, "No progress and no messages other than errors");
+  app.add_flag("-q,--quiet", flags.quiet, "Results that were asked for and errors, nothing else");
+  app.add_flag("-v,--verbose", flags.verbose, "A line for each stage, however short");
   app.add_option("--progress", flags.progress,
                  "auto: a live line on a terminal, plain lines elsewhere; plain; none")
       ->check(CLI::IsMember({"auto", "plain", "none"}))
@@ -109,8 +172,9 @@ void add_common_flags(CLI::App& app, CommonFlags& flags) {
   app.add_option("-T,--threads", flags.threads, "Threads to use (0: all cores)")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
-  app.add_option("--memory", flags.memory,
-                 "Hard cap on what is allocated, in bytes or with a unit (2GiB, 16GB)")
+  app.add_option(
+         "--memory", flags.memory,
+         "Hard cap on what is allocated: bytes, or with a unit (16G = 16GiB = 2^34, 16GB = 16 * 10^9)")
       ->capture_default_str();
 }
 
@@ -118,59 +182,64 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
                 const std::function<int(Context&)>& body) {
   const std::string program = app.get_name();
   app.set_version_flag(
-      "--version", [&] { return fmt::format("{} ({})\n{}", program, version(), libraries()); },
+      "-V,--version",
+      [&] {
+        return fmt::format("{} ({})\n{}, CUDA backend {}", program, version(), libraries(),
+                           cuda_built_in() ? "built in" : "not built in");
+      },
       "Print the versions of this program and its libraries");
   add_generate_flag(app);
+  add_help_sections(app);
   app.get_formatter()->column_width(36);
   keep_standard_streams_apart();
-  try {
-    app.parse(argc, argv);
-    refuse_empty_values(app);
-  } catch (const Error& error) {
-    complain(program, error.what());
-    return static_cast<int>(error.code());
-  } catch (const CLI::ParseError& error) {
-    // What is not known comes before what is missing: it is the likelier slip.
-    if (const std::vector<std::string> unknown = app.remaining(true);
-        error.get_exit_code() != 0 && !unknown.empty()) {
-      complain(program, unknown_argument(app, unknown.front()));
-      return static_cast<int>(ErrorCode::usage);
-    }
-    if (error.get_exit_code() == 0) return app.exit(error);
-    complain(program, std::string(error.what()) + "; see --help");
-    return static_cast<int>(ErrorCode::usage);
-  }
+
+  const auto started = std::chrono::steady_clock::now();
+  Outcome outcome;
+  outcome.error = refusal(app, argc, argv);
+  outcome.command = command_of(app);
+  const bool json = wants_json(app, argc, argv);
+  quiet = flags.quiet ? 1 : 0;
   install_signal_handlers();
+  CountedOs os;
+  ProgressLine progress(flags.quiet, flags.verbose, flags.progress);
   try {
-    ProgressLine progress(flags.quiet, flags.progress);
-    Context context{.progress = progress,
+    if (outcome.error) throw Error(*outcome.error);
+    Context context{.os = os,
+                    .progress = progress,
                     .stop = &stop,
                     .threads = threads_within_files(flags.threads == 0 ? hardware_threads() : flags.threads),
                     .memory = parse_size(flags.memory, "--memory")};
     const NotesTo notes(context.os, progress);
     if (flags.memory != CommonFlags{}.memory) progress.say("memory cap: " + exact_size(context.memory));
-    const int status = body(context);
-    progress.end();
-    return status;
+    outcome.exit = body(context);
+  } catch (const Error& error) {
+    const std::string near = error.code() == ErrorCode::usage ? suggestion_for_values(app) : "";
+    outcome.error = near.empty() ? error : Error(error.code(), error.path(), error.reason() + near);
+  } catch (const std::bad_alloc&) {
+    outcome.error = Error("out of memory; a smaller --memory or fewer --threads may help").labelled("memory");
+  } catch (const std::exception& error) {
+    outcome.error = Error(printable(error.what()));
+  }
+  progress.end();
+  if (outcome.error) outcome.exit = static_cast<int>(outcome.error->code());
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  outcome.bytes_read = os.bytes_read();
+  outcome.bytes_written = os.bytes_written();
+  outcome.warnings = progress.warnings();
+  if (outcome.error) complain(program, outcome.error->what());
+  if (!outcome.error && progress.had_stages()) progress.say(summary(outcome));
+  try {
+    if (json) print_document(outcome);
   } catch (const Error& error) {
     complain(program, error.what());
-    return static_cast<int>(error.code());
-  } catch (const std::bad_alloc&) {
-    complain(program, "out of memory; a smaller --memory or fewer --threads may help");
-  } catch (const std::exception& error) {
-    complain(program, printable(error.what()));
+    return static_cast<int>(ErrorCode::failed);
   }
-  return static_cast<int>(ErrorCode::failed);
+  return outcome.exit;
 }
 
 void share_with_group(Context& context) {
   context.group_shared = true;
   ::umask(::umask(0) & ~static_cast<mode_t>(0070));
-}
-
-void print_result(const std::string& text) {
-  if (fwrite(text.data(), 1, text.size(), stdout) != text.size() || fflush(stdout) != 0)
-    throw Error("standard output", strerror(errno));
 }
 
 std::vector<std::uint64_t> parse_number_list(const std::string& text, const std::string& what) {

@@ -9,12 +9,13 @@
 
 #include "base/context.h"
 #include "base/error.h"
+#include "common/result.h"
 
 namespace planesmith {
 
 // Flags of CLI.md's "Common" that nearly every command has.
 struct CommonFlags {
-  bool quiet = false;
+  bool quiet = false, verbose = false;
   std::string progress = "auto";
   int threads = 0;  // 0: all cores that this process may use
   std::string memory = usual_memory();
@@ -25,16 +26,14 @@ struct CommonFlags {
 void add_common_flags(CLI::App& app, CommonFlags& flags);
 
 // Parses, runs body with a Context made from the flags, turns Errors into one line on stderr and the exit
-// status of CLI.md. body returns the exit status of a run that ended by itself.
+// status of CLI.md; with --json prints the document, on failure too. body returns the exit status of a run
+// that ended by itself.
 int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
                 const std::function<int(Context&)>& body);
 
 // --group-shared: what this run makes is open to the directory's group, whatever the umask, and so are its
 // locks and records.
 void share_with_group(Context& context);
-
-// Results go to stdout through this; a pipe that closed early or a full disk is an Error.
-void print_result(const std::string& text);
 
 // "0-2,7" -> {0, 1, 2, 7}, sorted and unique; anything else is a usage Error naming `what`.
 std::vector<std::uint64_t> parse_number_list(const std::string& text, const std::string& what);

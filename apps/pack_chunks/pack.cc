@@ -48,14 +48,14 @@ void declare(CLI::App& app, PackFlags& flags) {
 void show_plan(const chunks::PackPlan& plan, const PackFlags& flags) {
   const chunks::PackOptions& options = flags.options;
   if (flags.json) {
-    print_result(pretty(Json{{"members", plan.layout.members().size()},
+    print_json({{"members", plan.layout.members().size()},
                              {"content_bytes", plan.content_size()},
                              {"stream_bytes", plan.layout.size()},
                              {"frames", plan.grid.frames()},
                              {"parts", plan.grid.parts()},
                              {"most_bytes", plan.most_bytes},
                              {"threads", plan.lanes.threads},
-                             {"memory_bytes", plan.memory}}));
+                             {"memory_bytes", plan.memory}});
     return;
   }
   std::string text;
@@ -76,14 +76,14 @@ void show_result(const chunks::PackResult& result, const chunks::PackPlan& plan,
     Json parts = Json::array();
     for (const FileEntry& part : m.parts)
       parts.push_back({{"path", part.path}, {"size", part.size}, {"sha256", part.sha256}});
-    print_result(pretty(Json{{"name", m.name},
+    print_json({{"name", m.name},
                              {"manifest", result.manifest_path},
                              {"parts", std::move(parts)},
                              {"parts_kept", result.parts_kept},
                              {"members", m.layout.members().size()},
                              {"content_bytes", plan.content_size()},
                              {"stream_bytes", m.layout.size()},
-                             {"packed_bytes", m.packed_size()}}));
+                             {"packed_bytes", m.packed_size()}});
     return;
   }
   print_result(fmt::format("{}: {} members, {} of content in {} parts, {}, ratio {:.3f}\n",

@@ -70,8 +70,10 @@ int run(Context& context, const AnalyzeFlags& flags) {
   if (!flags.report.empty())
     write_output(context, flags.report, report_html(fidelity, printable(name_of(real_path(options.source)))));
   const Verdict result = verdict(summary(fidelity));
-  print_result(flags.json ? to_json(fidelity).dump(1) + "\n"
-                          : text_of(fidelity) + "\n" + verdict_text(result));
+  if (flags.json)
+    print_json(to_json(fidelity));
+  else
+    print_result(text_of(fidelity) + "\n" + verdict_text(result));
   if (result.holds()) return 0;
   for (const Verdict::Check& check : result.checks)
     if (!check.holds) context.progress.say(check.text);

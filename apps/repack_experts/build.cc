@@ -80,10 +80,13 @@ int run(Context& context, const BuildOptions& options) {
   std::vector<FileFigures> figures;
   for (const RepackResult::File& file : result.files)
     if (file.figures) figures.push_back(*file.figures);
-  const std::string stats =
-      stats_json(repack_options.granularity, repack_options.levels, figures).dump(1) + "\n";
-  if (!options.stats_out.empty() && !repack_options.dry_run) write_output(context, options.stats_out, stats);
-  print_result(options.json ? stats : text_of(result, options));
+  const auto stats = stats_json(repack_options.granularity, repack_options.levels, figures);
+  if (!options.stats_out.empty() && !repack_options.dry_run)
+    write_output(context, options.stats_out, stats.dump(1) + "\n");
+  if (options.json)
+    print_json(stats);
+  else
+    print_result(text_of(result, options));
   return 0;
 }
 

@@ -37,7 +37,7 @@ std::string text_of(const GateResult& result) {
                      : fmt::format("FAILED: {} differences\n", result.differences.size()));
 }
 
-std::string json_of(const GateResult& result) {
+Json json_of(const GateResult& result) {
   Json json = {
       {"passed", result.differences.empty()}, {"files", Json::array()}, {"differences", Json::array()}};
   for (const GateResult::File& file : result.files)
@@ -49,12 +49,15 @@ std::string json_of(const GateResult& result) {
                                    {"granularity", name(d.granularity)},
                                    {"was", d.was},
                                    {"became", d.became}});
-  return pretty(json);
+  return json;
 }
 
 int run(Context& context, const GateOptions& options) {
   const GateResult result = gate(context, options.source, options.files, choose_kernels(options.isa));
-  print_result(options.json ? json_of(result) : text_of(result));
+  if (options.json)
+    print_json(json_of(result));
+  else
+    print_result(text_of(result));
   return result.differences.empty() ? 0 : static_cast<int>(ErrorCode::difference);
 }
 

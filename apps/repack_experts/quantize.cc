@@ -37,7 +37,7 @@ int run(Context& context, const QuantizeOptions& options) {
                  {"expert_weights", result.weights},
                  {"drafter_tensors", result.drafters},
                  {"ignore", result.excluded}});
-    print_result(pretty(json));
+    print_json(std::move(json));
     return 0;
   }
   std::string text =

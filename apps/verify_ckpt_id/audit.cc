@@ -7,7 +7,7 @@ namespace planesmith {
 namespace {
 
 struct AuditOptions {
-  std::string checkpoint, against, profile;
+  std::string checkpoint, against, profile, cache;
   std::uint64_t world = 1;
   bool json = false;
 };
@@ -17,6 +17,8 @@ void declare(CLI::App& app, AuditOptions& options) {
       ->required();
   app.add_option("--against", options.against,
                  "The checkpoint it was made from: all but the experts must be the same");
+  app.add_option("--against-cache", options.cache,
+                 "Root of a planes cache, or directory of packs: whether it was made from this checkpoint");
   app.add_option("--profile", options.profile, "What the model should be: a profile's name or file");
   app.add_option("--world", options.world, "Tensor-parallel ranks it is to be served with")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{4096}))
@@ -25,11 +27,14 @@ void declare(CLI::App& app, AuditOptions& options) {
 }
 
 int run(Context& context, const AuditOptions& options) {
-  AuditRequest request{options.checkpoint, {}, {}, options.world};
+  AuditRequest request{options.checkpoint, {}, {}, options.world, options.cache};
   if (!options.against.empty()) request.against = options.against;
   if (!options.profile.empty()) request.profile = find_profile(context.os, options.profile);
   const AuditReport report = audit(context, request);
-  print_result(options.json ? pretty(to_json(report)) : to_text(report));
+  if (options.json)
+    print_json(to_json(report));
+  else
+    print_result(to_text(report));
   return report.failed() ? static_cast<int>(ErrorCode::difference) : 0;
 }
 

@@ -1,17 +1,22 @@
 // verify-ckpt-id check: would the engine boot from this?
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 
 #include "base/file.h"
 #include "base/size.h"
+#include "checkpoint/fingerprint.h"
 #include "checkpoint/identity.h"
 #include "common/flag_values.h"
 #include "common/geometry_flags.h"
+#include "store/place.h"
 #include "store/probe.h"
 #include "store/serving.h"
+#include "upkeep/units.h"
 #include "verify/report.h"
 #include "verify/sample.h"
+#include "verify/source_check.h"
 #include "verify_ckpt_id/commands.h"
 #include "verify_ckpt_id/configuration.h"
 
@@ -25,7 +30,7 @@ struct CheckOptions {
   ConfigurationFlags configuration;
   std::optional<std::string> zero_mode, fp4, tiers;
   std::optional<std::uint64_t> world, drafts, sample, seed;
-  bool all = false, json = false;
+  bool all = false, content = false, json = false;
   std::string print_env;  // shell, docker; empty: not asked for
 };
 
@@ -65,6 +70,7 @@ void declare(CLI::App& app, CheckOptions& options) {
   app.add_option("--seed", options.seed,
                  "Which experts are sampled (default: others each time; it is printed)")
       ->needs(sample);
+  app.add_flag("--content", options.content, "Also read everything and compare it with the manifests");
   app.add_flag("--all", options.all, "The same for all experts")->needs(checkpoint)->excludes(sample);
   CLI::Option* json = app.add_flag("--json", options.json, "Print one JSON document");
   app.add_flag("--print-env{shell}", options.print_env,
@@ -157,9 +163,35 @@ void say_lines(Context& context, std::string_view text) {
 
 SampleRequest sample_of(const CheckOptions& options) {
   SampleRequest request;
-  if (!options.all) request.count = options.sample;
+  constexpr std::uint64_t kFew = 4;
+  if (!options.all) request.count = options.sample.value_or(kFew);
   if (options.sample) request.seed = options.seed.value_or(std::random_device()());
   return request;
+}
+
+// Caches and packs that would be opened, against their manifests.
+std::vector<UnitReport> read_contents(Context& context, const BootVerdict& verdict) {
+  std::vector<UnitReport> out;
+  const auto look = [&](const std::string& path) {
+    if (!exists(context.os, path)) return;
+    for (const Unit& unit : find_units(context, path))
+      out.push_back(verify_unit(context, unit, {.allow_extra = true}));
+  };
+  for (const CacheVerdict& cache : verdict.caches) look(cache.path);
+  for (const PackVerdict& pack : verdict.packs) look(pack.path);
+  return out;
+}
+
+// Before anything else: what was made from another checkpoint would boot, and serve another model's experts.
+int report_other_source(Context& context, const CheckOptions& options, const Boot& boot,
+                        const SourceCheck& sources) {
+  if (options.json)
+    print_json({{"hit", false}, {"ckpt_id", boot.ckpt_id}, {"sources", to_json(sources)}});
+  else if (!options.print_env.empty())
+    say_lines(context, to_text(sources));
+  else
+    print_result(to_text(sources));
+  return static_cast<int>(ErrorCode::difference);
 }
 
 void print_environment(Context& context, const CheckOptions& options, const BootVerdict& verdict,
@@ -198,8 +230,10 @@ int run(Context& context, const CheckOptions& options) {
   }
   if (request.mode) fill_in(request, *request.mode, !directory.empty());
 
+  refuse_wrong_place(context.os, root, directory);
   const Store store = scan_store(
       context.os, root, options.store.empty() ? PackDirs(directory) : PackDirs::parse(directory, "--store"));
+  for (const std::string& remark : remarks_on(store)) context.progress.warn(remark);
   Boot boot = complete(request, store);
   if (request.mode && !configuration && !root.empty()) {
     const format::Fp4Tier wanted = format::cache_fp4(*request.mode);
@@ -217,6 +251,7 @@ int run(Context& context, const CheckOptions& options) {
 
   BootVerdict verdict;
   std::optional<SampleReport> sample;
+  SourceCheck sources;
   const auto probe_with = [&](std::optional<KnownModel> model) {
     if (configuration && model) {
       model = as_configured(std::move(*model), configuration->settings, findings);
@@ -225,6 +260,8 @@ int run(Context& context, const CheckOptions& options) {
     verdict = probe(context.os, store, boot, model);
   };
   if (options.checkpoint.empty()) {
+    sources = check_sources(store, boot, "");
+    if (!sources.others.empty()) return report_other_source(context, options, boot, sources);
     std::optional<KnownModel> model = model_in(store, boot.ckpt_id);
     probe_with(model ? model : told_model(context.os, options.geometry));
   } else {
@@ -235,10 +272,15 @@ int run(Context& context, const CheckOptions& options) {
               drafts_there(store, boot, model_of_checkpoint(model, options.checkpoint));
           drafts != 0)
         model = find_experts(checkpoint, drafts);
+    sources = check_sources(store, boot, source_fingerprint(context, checkpoint, model));
+    if (!sources.others.empty()) return report_other_source(context, options, boot, sources);
     serve.dense_bytes = dense_bytes(model);
     probe_with(model_of_checkpoint(model, options.checkpoint));
-    if (options.sample || options.all)
+    // Where nothing says what it was made of, a few experts tell.
+    if (options.sample || options.all || !sources.unknown.empty()) {
       sample = compare_with_checkpoint(context, store, verdict, checkpoint, model, sample_of(options));
+      sample->other_checkpoint = !sources.unknown.empty() && sample->differing == sample->experts;
+    }
   }
   if (verdict.model) {
     say_profile(context, verdict.model->geometry);
@@ -249,7 +291,11 @@ int run(Context& context, const CheckOptions& options) {
     judge(serve, findings);
   }
   verdict.findings = std::move(findings);
-  const bool good = verdict.hit() && (!sample || sample->differences.empty());
+  std::vector<UnitReport> contents;
+  if (options.content) contents = read_contents(context, verdict);
+  const bool good =
+      verdict.hit() && (!sample || sample->differences.empty()) &&
+      std::all_of(contents.begin(), contents.end(), [](const UnitReport& one) { return one.ok(); });
   if (good)
     verdict.environment =
         environment_of(verdict, store, configuration ? configuration->environment : Environment{});
@@ -257,11 +303,18 @@ int run(Context& context, const CheckOptions& options) {
   if (options.json) {
     Json out = to_json(verdict);
     if (sample) out["content"] = to_json(*sample);
-    print_result(pretty(out));
+    out["sources"] = to_json(sources);
+    out["looked_at"] = options.content ? "names, sizes and contents" : "names and sizes";
+    if (options.content) out["contents"] = Json::array();
+    for (const UnitReport& one : contents) out["contents"].push_back(to_json(one, {}));
+    print_json(std::move(out));
   } else if (!options.print_env.empty() && good) {
     print_environment(context, options, verdict, store);
   } else {
-    const std::string text = to_text(verdict) + (sample ? to_text(*sample) : "");
+    std::string text = to_text(verdict) + (sample ? to_text(*sample) : "");
+    for (const UnitReport& one : contents) text += to_text(one, {});
+    text += options.content ? "looked at: names, sizes and contents\n"
+                            : "looked at: names and sizes; contents not read (--content reads them)\n";
     if (!options.print_env.empty())
       say_lines(context, text);
     else

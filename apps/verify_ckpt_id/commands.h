@@ -6,7 +6,9 @@
 namespace planesmith {
 
 void add_id(Subcommands& commands);
-void add_manifest(Subcommands& commands);  // manifest, verify
+void add_manifest(Subcommands& commands);
+void add_verify_manifest(Subcommands& commands);
+void add_repair(Subcommands& commands);
 void add_check(Subcommands& commands);
 void add_store_list(Subcommands& commands);
 void add_audit(Subcommands& commands);

@@ -112,7 +112,7 @@ int run(Context& context, const IdOptions& options) {
       out["revision"] = options.revision;
     }
     if (manifest) out["manifest_v1_id"] = *manifest;
-    print_result(pretty(out));
+    print_json(std::move(out));
   } else {
     std::vector<std::pair<const char*, std::string>> ids;
     if (content) ids.emplace_back("content ", content->id);

@@ -29,7 +29,10 @@ int run(Context& context, const ListOptions& options) {
   Store store = scan_store(context.os, options.planescache, options.store);
   if (const std::optional<KnownModel> model = told_model(context.os, options.geometry))
     tell_model(store, *model);
-  print_result(options.json ? pretty(to_json(store)) : to_text(store));
+  if (options.json)
+    print_json(to_json(store));
+  else
+    print_result(to_text(store));
   return 0;
 }
 

@@ -38,8 +38,8 @@ int run(Context& context, const PruneOptions& options) {
         out.push_back({{"ckpt_id", item.ckpt_id}, {"path", printable(item.path)}, {"bytes", item.bytes}});
       return out;
     };
-    print_result(pretty(
-        {{removed ? "removed" : "would_remove", listed(report.removed)}, {"kept", listed(report.kept)}}));
+    print_json(
+        {{removed ? "removed" : "would_remove", listed(report.removed)}, {"kept", listed(report.kept)}});
     return 0;
   }
   std::string text;

@@ -35,10 +35,10 @@ int run(Context& context, const RekeyOptions& options) {
     for (const RekeyReport::Item& item : report.moved)
       moved.push_back({{"from", printable(item.from)}, {"to", printable(item.to)}});
     for (const std::string& path : report.already) already.push_back(printable(path));
-    print_result(pretty({{"ckpt_id", options.request.to},
-                         {"dry_run", options.request.dry_run},
-                         {"moved", moved},
-                         {"already", already}}));
+    print_json({{"ckpt_id", options.request.to},
+                {"dry_run", options.request.dry_run},
+                {"moved", moved},
+                {"already", already}});
     return 0;
   }
   std::string text;

@@ -27,6 +27,33 @@ bool AuditReport::failed() const {
                      [](const Finding& finding) { return finding.severity == Severity::error; });
 }
 
+namespace {
+
+// What follows from shards that could not be read says nothing that they do not say.
+void drop_consequences(Findings& findings) {
+  constexpr std::string_view kCauses[] = {"shards.permission", "shards.unreadable", "shards.missing",
+                                          "shards.lfs-pointer", "shards.none"};
+  constexpr std::string_view kConsequences[] = {"experts.incomplete",
+                                                "experts.refused",
+                                                "experts.scale-missing",
+                                                "index.absent",
+                                                "profile.geometry",
+                                                "profile.unknown-geometry",
+                                                "mtp.lost",
+                                                "mtp.count",
+                                                "recipe.ignore-unmatched",
+                                                "recipe.group-unmatched"};
+  const auto among = [](const auto& codes) {
+    return [&codes](const Finding& finding) {
+      return std::find(std::begin(codes), std::end(codes), finding.code) != std::end(codes);
+    };
+  };
+  if (std::any_of(findings.begin(), findings.end(), among(kCauses)))
+    std::erase_if(findings, among(kConsequences));
+}
+
+}  // namespace
+
 AuditReport audit(const Context& context, const AuditRequest& request) {
   AuditReport report;
   const Inventory inventory = take_inventory(context, request.checkpoint, report.findings);
@@ -36,6 +63,9 @@ AuditReport audit(const Context& context, const AuditRequest& request) {
   check_profile(context, inventory, experts, request.profile, report.findings);
   check_recipe(inventory, report.findings);
   check_drafters(inventory, report.findings);
+  drop_consequences(report.findings);
+  if (!request.against_cache.empty())
+    check_cache(context, request.checkpoint, request.against_cache, report.findings);
   check_files(context, inventory, request.against.value_or(""), report.findings);
   if (request.against) {
     Findings of_source;  // the source's own faults are not this checkpoint's

@@ -256,7 +256,7 @@ std::optional<Experts> check_experts(const Context& context, const Inventory& in
     check_serving(inventory, model, world, findings);
     return Experts{model.family, model.geometry, model.layers.size() * model.geometry.experts * kProjections};
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::interrupted || error.code() == ErrorCode::terminated) throw;
+    if (is_stop(error.code())) throw;
     findings.push_back({"experts.refused", Severity::error, error.what(),
                         "planes cannot be made of this checkpoint",
                         "see the findings above; the message names the first tensor that is wrong"});

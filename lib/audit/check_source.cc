@@ -81,7 +81,8 @@ void check_files(const Context& context, const Inventory& inventory, const std::
     }
   if (here("tokenizer.json")) {
     try {
-      const Json tokenizer = read_json(context.os, inventory.path("tokenizer.json"));
+      const Json tokenizer =
+          read_json(context.os, inventory.path("tokenizer.json"), context.memory / 5, context.memory / 5 * 2);
       for (const char* key : {"truncation", "padding"})
         if (tokenizer.is_object() && tokenizer.contains(key) && !tokenizer[key].is_null())
           findings.push_back(

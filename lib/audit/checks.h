@@ -32,6 +32,9 @@ void check_files(const Context& context, const Inventory& inventory, const std::
 // form, against the checkpoint this one was made from; returns how many are identical.
 std::uint64_t check_against(const Context& context, const Inventory& inventory, const Inventory& source,
                             Findings& findings);
+// Whether the caches and packs in a directory were made from this checkpoint (FORMAT.md section 10).
+void check_cache(const Context& context, const std::string& checkpoint, const std::string& directory,
+                 Findings& findings);
 // experts: none where they are refused; what config.json says is compared then. Without a profile, all that
 // are installed are looked at, and what they say is a note.
 void check_profile(const Context& context, const Inventory& inventory, const std::optional<Experts>& experts,

@@ -45,7 +45,7 @@ Json read_config(const Context& context, const std::string& directory, std::vect
 
 void check_total_size(const Context& context, const Inventory& inventory, std::vector<Finding>& findings) {
   const std::string path = inventory.path(std::string(kIndexName));
-  const Json index = read_json(context.os, path, std::uint64_t{1} << 30);
+  const Json index = read_json(context.os, path, context.memory / 5, context.memory / 5 * 2);
   const auto metadata = index.find("metadata");
   if (metadata == index.end() || !metadata->is_object() || !metadata->contains("total_size")) return;
   std::uint64_t total = 0;
@@ -95,7 +95,7 @@ void compare_with_index(const CheckpointIndex& index, const Inventory& inventory
 
 // Adds a shard's tensors to the inventory, those that another shard has as well to `twice`.
 void take_shard(const Context& context, const std::string& name, Inventory& out, Several& twice,
-                std::vector<Finding>& findings) {
+                Several& denied, std::vector<Finding>& findings) {
   const std::string path = out.path(name);
   try {
     if (!exists(context.os, path)) {
@@ -121,6 +121,7 @@ void take_shard(const Context& context, const std::string& name, Inventory& out,
     }
     out.shards.push_back(name);
   } catch (const Error& error) {
+    if (error.label() == "permission") return denied.add(name);
     findings.push_back({"shards.unreadable", Severity::error, error.what(), "its tensors cannot be loaded",
                         "download the shard again"});
   }
@@ -166,11 +167,17 @@ Inventory take_inventory(const Context& context, const std::string& directory,
                         "there is nothing to convert",
                         "give the directory that the shards were downloaded to"});
 
-  Several twice;
+  Several twice, denied;
   for (const std::string& name : names) {
     context.check_stop();
-    take_shard(context, name, out, twice, findings);
+    take_shard(context, name, out, twice, denied, findings);
   }
+  if (denied)
+    findings.push_back(
+        {"shards.permission", Severity::error,
+         fmt::format("{} shards may not be read by this user, the first is '{}'", denied.count, denied.first),
+         "nothing can be said of their tensors",
+         "give this user read permission (chmod, chown), or run as their owner"});
   if (twice)
     findings.push_back(
         {"shards.twice", Severity::error,

@@ -20,8 +20,10 @@ Progress& no_progress() {
 void Stop::check() const {
   const int signal = signal_.load(std::memory_order_relaxed);
   if (signal == 0) return;
-  throw Error(signal == SIGINT ? ErrorCode::interrupted : ErrorCode::terminated, "",
-              "stopped by a signal; finished work is kept, the same command goes on from there");
+  throw Error(signal == SIGINT   ? ErrorCode::interrupted
+              : signal == SIGHUP ? ErrorCode::hangup
+                                 : ErrorCode::terminated,
+              "", "stopped by a signal; finished work is kept, the same command goes on from there");
 }
 
 }  // namespace planesmith

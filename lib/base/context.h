@@ -21,6 +21,11 @@ class Progress {
   virtual void advance(std::uint64_t bytes) = 0;
   virtual void end() = 0;
   virtual void say(std::string_view line) = 0;  // a message for the user (stderr), without newline
+  // A message about something that may be wrong: said, and in the warnings of --json.
+  virtual void warn(std::string_view line) { say(line); }
+  // The stage is made of so many layers; one of them is done.
+  virtual void begin_layers(std::uint64_t) {}
+  virtual void layer_done() {}
 };
 
 // Swallows everything.
@@ -31,7 +36,7 @@ class Stop {
  public:
   void request(int signal) noexcept { signal_.store(signal, std::memory_order_relaxed); }
   bool requested() const noexcept { return signal_.load(std::memory_order_relaxed) != 0; }
-  // Throws Error with code interrupted (SIGINT) or terminated (any other signal) once requested.
+  // Throws Error with code hangup, interrupted or terminated (any other signal) once requested.
   void check() const;
 
  private:

@@ -1,5 +1,6 @@
 #include "base/error.h"
 
+#include <errno.h>
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -21,6 +22,55 @@ Error& Error::in_tensor(std::string_view name) {
   tensor_ = name;
   compose();
   return *this;
+}
+
+Error& Error::because(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+      return labelled("not-found");
+    case EACCES:
+    case EPERM:
+      return labelled("permission");
+    case EROFS:
+      return labelled("read-only");
+    case ENOSPC:
+    case EDQUOT:
+      return labelled("no-space");
+    case EIO:
+      return labelled("io");
+    default:
+      return *this;
+  }
+}
+
+Error& Error::labelled(std::string_view label) {
+  label_ = label;
+  return *this;
+}
+
+std::string Error::label() const {
+  if (!label_.empty()) return label_;
+  switch (code_) {
+    case ErrorCode::failed:
+      return "failed";
+    case ErrorCode::usage:
+      return "usage";
+    case ErrorCode::difference:
+      return "difference";
+    case ErrorCode::busy:
+      return "busy";
+    case ErrorCode::hangup:
+    case ErrorCode::interrupted:
+    case ErrorCode::terminated:
+      return "stopped";
+  }
+  return "failed";
+}
+
+std::string Error::advice() const {
+  const std::size_t at = reason_.rfind("; ");
+  return at == std::string::npos ? "" : reason_.substr(at + 2);
 }
 
 void Error::compose() {

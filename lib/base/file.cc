@@ -98,7 +98,7 @@ std::size_t File::read_some(Bytes to, std::uint64_t offset) const {
     });
     if (n < 0) {
       const int error = errno;
-      throw Error(path_, fmt::format("read failed: {}", strerror(error))).at(offset + done);
+      throw Error(path_, fmt::format("read failed: {}", strerror(error))).at(offset + done).because(error);
     }
     if (n == 0) break;
     done += static_cast<std::size_t>(n);

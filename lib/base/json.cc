@@ -15,8 +15,8 @@ namespace {
 class Builder : public nlohmann::json_sax<Json> {
  public:
   // last_wins: of a key that appears twice. Else that is refused.
-  Builder(const std::string& path, std::size_t max_depth, bool last_wins)
-      : path_(path), max_depth_(max_depth), last_wins_(last_wins) {}
+  Builder(const std::string& path, std::size_t max_depth, std::uint64_t max_memory, bool last_wins)
+      : path_(path), max_depth_(max_depth), last_wins_(last_wins), memory_left_(max_memory) {}
 
   Json result;
 
@@ -25,7 +25,10 @@ class Builder : public nlohmann::json_sax<Json> {
   bool number_integer(number_integer_t value) override { return add(value); }
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
   bool number_float(number_float_t value, const string_t&) override { return add(value); }
-  bool string(string_t& value) override { return add(std::move(value)); }
+  bool string(string_t& value) override {
+    take(sizeof(std::string) + value.capacity());
+    return add(std::move(value));
+  }
   bool binary(binary_t&) override { return false; }
 
   bool start_object(std::size_t) override { return open(Json::object()); }
@@ -36,6 +39,8 @@ class Builder : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     if (!last_wins_ && open_.back()->contains(name))
       throw Error(path_, fmt::format("key '{}' appears twice in one object", name));
+    constexpr std::size_t kNode = 80;  // of the map
+    take(kNode + name.capacity());
     key_ = std::move(name);
     return true;
   }
@@ -48,8 +53,17 @@ class Builder : public nlohmann::json_sax<Json> {
   }
 
  private:
+  // An array that grows holds its values twice for a moment.
+  void take(std::size_t bytes) {
+    if (bytes > memory_left_)
+      throw Error(path_,
+                  "holds more than such a file can; is it what its name says? A larger --memory allows "
+                  "larger files");
+    memory_left_ -= bytes;
+  }
   template <typename T>
   Json* place(T&& value) {
+    take(2 * sizeof(Json));
     if (open_.empty()) return &(result = std::forward<T>(value));
     Json& parent = *open_.back();
     if (parent.is_array()) {
@@ -77,6 +91,7 @@ class Builder : public nlohmann::json_sax<Json> {
   const std::string& path_;
   const std::size_t max_depth_;
   const bool last_wins_;
+  std::uint64_t memory_left_;
   std::vector<Json*> open_;
   std::string key_;
 };
@@ -116,13 +131,14 @@ std::string printed(Print print) {
 
 namespace {
 
-Json parse(std::string_view text, const std::string& path, std::size_t max_depth, bool last_wins) {
+Json parse(std::string_view text, const std::string& path, std::size_t max_depth, std::uint64_t max_memory,
+           bool last_wins) {
   // The parser takes a NUL for the end of the text and passes over a byte order mark; Python's does neither.
   if (const std::size_t nul = text.find('\0'); nul != text.npos)
     throw Error(path, "not valid JSON: a NUL byte").at(nul);
   if (text.starts_with("\xEF\xBB\xBF"))
     throw Error(path, "not valid JSON: begins with a byte order mark").at(0);
-  Builder builder(path, max_depth, last_wins);
+  Builder builder(path, max_depth, max_memory, last_wins);
   Json::sax_parse(text, &builder);
   return std::move(builder.result);
 }
@@ -159,15 +175,16 @@ std::string with_words_quoted(std::string_view text, std::vector<std::size_t>& a
 
 }  // namespace
 
-Json parse_json(std::string_view text, const std::string& path, std::size_t max_depth) {
-  return parse(text, path, max_depth, false);
+Json parse_json(std::string_view text, const std::string& path, std::size_t max_depth,
+                std::uint64_t max_memory) {
+  return parse(text, path, max_depth, max_memory, false);
 }
 
 Json parse_python_json(std::string_view text, const std::string& path) {
   std::vector<std::size_t> added;
   const std::string quoted = with_words_quoted(text, added);
   try {
-    return parse(quoted, path, 64, true);
+    return parse(quoted, path, 64, kMostJsonMemory, true);
   } catch (const Error& error) {
     if (!error.offset() || added.empty()) throw;
     const auto before = std::lower_bound(added.begin(), added.end(), *error.offset()) - added.begin();
@@ -186,8 +203,9 @@ Json read_python_json(Os& os, const std::string& path, std::uint64_t max_bytes) 
   return parse_python_json(read_text(os, path, max_bytes), path);
 }
 
-Json read_json(Os& os, const std::string& path, std::uint64_t max_bytes) {
-  return parse_json(read_text(os, path, max_bytes), path);
+Json read_json(Os& os, const std::string& path, std::uint64_t max_bytes, std::uint64_t max_memory) {
+  constexpr std::size_t kDepth = 64;
+  return parse_json(read_text(os, path, max_bytes), path, kDepth, max_memory);
 }
 
 std::string compact(const Json& value) {

@@ -12,9 +12,13 @@ namespace planesmith {
 
 using Json = nlohmann::json;
 
-// Parses a whole document. Malformed text, duplicate keys in an object and nesting beyond max_depth are
-// Errors that name `path` and the byte. Safe for hostile input of any depth.
-Json parse_json(std::string_view text, const std::string& path, std::size_t max_depth = 64);
+// Far beyond a config.json, a sidecar or a record of ours; larger ones are hostile or are something else.
+inline constexpr std::uint64_t kMostJsonBytes = 12u << 20, kMostJsonMemory = 24u << 20;
+
+// Parses a whole document. Malformed text, duplicate keys in an object, nesting beyond max_depth and values
+// that take more memory than max_memory are Errors that name `path` and the byte. Safe for hostile input.
+Json parse_json(std::string_view text, const std::string& path, std::size_t max_depth = 64,
+                std::uint64_t max_memory = kMostJsonMemory);
 
 // The same as Python's json module reads it: of a key that appears twice the last value counts, and NaN,
 // Infinity and -Infinity are values, which become strings of these words. For config.json.
@@ -25,9 +29,10 @@ Json parse_python_json(std::string_view text, const std::string& path);
 std::uint64_t whole_number(const Json& value);
 
 // read_text + parse_json.
-Json read_json(Os& os, const std::string& path, std::uint64_t max_bytes = 256u << 20);
+Json read_json(Os& os, const std::string& path, std::uint64_t max_bytes = kMostJsonBytes,
+               std::uint64_t max_memory = kMostJsonMemory);
 // read_text + parse_python_json.
-Json read_python_json(Os& os, const std::string& path, std::uint64_t max_bytes = 16u << 20);
+Json read_python_json(Os& os, const std::string& path, std::uint64_t max_bytes = kMostJsonBytes);
 
 // Compact, sorted keys, ASCII with \uXXXX escapes: what Python's json.dumps(sort_keys=True, separators=(",",
 // ":")) prints for integers, strings, booleans and null (FORMAT.md section 6). Strings that are not UTF-8 are

@@ -12,6 +12,8 @@
 namespace planesmith {
 namespace {
 
+constexpr std::uint64_t kLongestToken = 16 << 20;
+
 // A range of a file as a stream buffer that knows where it is.
 class FileRange : public std::streambuf {
  public:
@@ -19,6 +21,7 @@ class FileRange : public std::streambuf {
       : file_(file),
         begin_(offset),
         next_(offset),
+        event_(offset),
         end_(offset + size),
         block_(std::min<std::uint64_t>(size, 1 << 18)) {}
 
@@ -27,10 +30,16 @@ class FileRange : public std::streambuf {
     const std::uint64_t taken = next_ - static_cast<std::uint64_t>(egptr() - gptr());
     return taken > begin_ ? taken - 1 : begin_;
   }
+  // The parser showed something.
+  void mark() { event_ = next_; }
 
  protected:
   int_type underflow() override {
     if (next_ == end_) return traits_type::eof();
+    // The parser holds a string whole before it shows it, however long that is.
+    if (next_ - event_ > kLongestToken)
+      throw Error(file_.path(), fmt::format("not usable JSON: no value ends within {} bytes", kLongestToken))
+          .at(event_);
     const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(block_.size(), end_ - next_));
     file_.read({reinterpret_cast<std::uint8_t*>(block_.data()), n}, next_);
     // The parser takes a NUL for the end of its input and skips a byte order mark: what follows would go
@@ -48,7 +57,7 @@ class FileRange : public std::streambuf {
  private:
   const File& file_;
   const std::uint64_t begin_;
-  std::uint64_t next_;
+  std::uint64_t next_, event_;
   const std::uint64_t end_;
   std::vector<char> block_;
 };
@@ -58,7 +67,7 @@ class FileRange : public std::streambuf {
 // Turns the parser's events into the visitor's, with position and depth.
 class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
-  JsonEvents(const File& file, const FileRange& range, JsonVisitor& visitor, std::size_t max_depth)
+  JsonEvents(const File& file, FileRange& range, JsonVisitor& visitor, std::size_t max_depth)
       : range_(range), visitor_(visitor), max_depth_(max_depth) {
     visitor_.path_ = file.path();
   }
@@ -105,6 +114,7 @@ class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
   template <typename Call>
   bool tell(Call call) {
     visitor_.position_ = range_.position();
+    range_.mark();
     call();
     return true;
   }
@@ -123,7 +133,7 @@ class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
     });
   }
 
-  const FileRange& range_;
+  FileRange& range_;
   JsonVisitor& visitor_;
   const std::size_t max_depth_;
 };

@@ -11,7 +11,7 @@ void fail_errno(const std::string& path, std::string_view what, int error) {
   std::string reason = fmt::format("{}: {}", what, strerror(error));
   if (error == ENOSPC || error == EDQUOT)
     reason += "; free some space and run the same command again to go on";
-  throw Error(path, reason);
+  throw Error(path, reason).because(error);
 }
 
 bool cannot_sync_directories(int error) {

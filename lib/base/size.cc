@@ -11,31 +11,38 @@ namespace planesmith {
 
 std::uint64_t parse_size(std::string_view text, std::string_view what) {
   struct Unit {
-    std::string_view name;
+    std::string_view name;  // lower case
     std::uint64_t bytes;
   };
   static constexpr Unit kUnits[] = {{"", 1},
-                                    {"B", 1},
-                                    {"kB", 1000},
-                                    {"KB", 1000},
-                                    {"MB", 1000'000},
-                                    {"GB", 1000'000'000},
-                                    {"TB", 1000'000'000'000},
-                                    {"KiB", kKiB},
-                                    {"MiB", kMiB},
-                                    {"GiB", kGiB},
-                                    {"TiB", 1024 * kGiB}};
+                                    {"b", 1},
+                                    {"k", kKiB},
+                                    {"kib", kKiB},
+                                    {"kb", 1000},
+                                    {"m", kMiB},
+                                    {"mib", kMiB},
+                                    {"mb", 1000'000},
+                                    {"g", kGiB},
+                                    {"gib", kGiB},
+                                    {"gb", 1000'000'000},
+                                    {"t", 1024 * kGiB},
+                                    {"tib", 1024 * kGiB},
+                                    {"tb", 1000'000'000'000}};
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end != text.data()) {
-    const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+    std::string unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+    for (char& c : unit)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     for (const Unit& known : kUnits)
       if (known.name == unit &&
           number <= std::uint64_t{std::numeric_limits<std::int64_t>::max()} / known.bytes)
         return number * known.bytes;
   }
   throw Error(ErrorCode::usage, "",
-              fmt::format("{}: '{}' is not a size; write 16GB, 16GiB or a number of bytes", what, text));
+              fmt::format("{}: '{}' is not a size; write 16GB (10^9), 16GiB or 16G (2^30), or a number of "
+                          "bytes",
+                          what, text));
 }
 
 std::string short_size(std::uint64_t bytes) {

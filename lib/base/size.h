@@ -9,8 +9,8 @@ namespace planesmith {
 
 inline constexpr std::uint64_t kKiB = 1024, kMiB = 1024 * kKiB, kGiB = 1024 * kMiB;
 
-// "16GB" = 16e9, "16GiB" = 16 * 2^30, "4096" = bytes; B, kB, MB, GB, TB and KiB, MiB, GiB, TiB, whole numbers
-// only. Anything else, and what does not fit 63 bits, is a usage Error naming `what`.
+// "16GB" = 16e9, "16GiB" and "16G" = 16 * 2^30, "4096" = bytes; B, K, M, G and T likewise, upper or lower
+// case, whole numbers only. Anything else is a usage Error naming `what`.
 std::uint64_t parse_size(std::string_view text, std::string_view what);
 
 // "6.75 MiB (7077888 bytes)"; below 1 KiB only "17 bytes".

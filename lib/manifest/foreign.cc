@@ -115,8 +115,9 @@ std::vector<std::string> tops(const std::vector<FileEntry>& files) {
 
 }  // namespace
 
-std::vector<FileEntry> parse_hf_tree(std::string_view text, const std::string& path) {
-  const Json listing = parse_json(text, path);
+std::vector<FileEntry> parse_hf_tree(std::string_view text, const std::string& path, std::uint64_t memory) {
+  constexpr std::size_t kDepth = 64;
+  const Json listing = parse_json(text, path, kDepth, memory / 5 * 2);
   const auto refuse = [&](std::size_t i, const char* what) {
     throw Error(path, fmt::format("is not a Hugging Face tree listing: entry {} {}", i, what));
   };
@@ -147,12 +148,12 @@ std::vector<FileEntry> parse_hf_tree(std::string_view text, const std::string& p
   return files;
 }
 
-Manifest read_any_manifest(std::string_view text, const std::string& path) {
+Manifest read_any_manifest(std::string_view text, const std::string& path, std::uint64_t memory) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != text.npos && text[first] == '{') return parse_manifest(text, path);
+  if (first != text.npos && text[first] == '{') return parse_manifest(text, path, memory);
   Manifest manifest;
   if (first != text.npos && text[first] == '[') {
-    manifest.files = parse_hf_tree(text, path);
+    manifest.files = parse_hf_tree(text, path, memory);
     manifest.covers = {"."};
     return manifest;
   }

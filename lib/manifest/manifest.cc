@@ -44,6 +44,7 @@ Ordered head(const Manifest& manifest) {
     if (manifest.kind == ManifestKind::pack && geometry.drafts != 0) written["drafts"] = geometry.drafts;
     out["layers"] = facts.layers;
     if (facts.id_by_download) out["id_by_download"] = true;
+    if (!facts.source.empty()) out["source"] = facts.source;
   }
   if (manifest.kind == ManifestKind::tree) out["covers"] = manifest.covers;
   if (manifest.kind == ManifestKind::chunks) out["chunks"] = manifest.chunks;
@@ -162,6 +163,10 @@ std::string block_name(const Manifest& manifest, const FileEntry&, std::size_t b
   return fmt::format("block {}", block);
 }
 
+std::string digest_line(std::string_view text) {
+  return fmt::format(",\n \"digest\": \"{}\"", Xxh3::of(bytes_of(text)).hex());
+}
+
 std::string to_json(const Manifest& manifest) {
   std::string out = "{\n";
   const Ordered first = head(manifest);
@@ -174,7 +179,9 @@ std::string to_json(const Manifest& manifest) {
     out += fmt::format("{}  {}", separator, spaced(file_object(file)));
     separator = ",\n";
   }
-  return out += manifest.files.empty() ? "]\n}\n" : "\n ]\n}\n";
+  out += manifest.files.empty() ? "]" : "\n ]";
+  if (manifest.kind != ManifestKind::chunks) out += digest_line(out);
+  return out += "\n}\n";
 }
 
 bool is_inner_path(std::string_view path) {
@@ -193,8 +200,8 @@ void count_drafts(CacheFacts& facts) {
   facts.geometry.drafts = end > facts.geometry.layers ? end - facts.geometry.layers : 0;
 }
 
-Manifest read_manifest(Os& os, const std::string& path) {
-  return parse_manifest(read_text(os, path, kMostManifestBytes), path);
+Manifest read_manifest(Os& os, const std::string& path, std::uint64_t memory) {
+  return parse_manifest(read_text(os, path, manifest_text_limit(memory)), path, memory);
 }
 
 }  // namespace planesmith

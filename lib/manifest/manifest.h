@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/size.h"
 #include "format/pack.h"
 #include "format/planescache.h"
 
@@ -44,6 +45,7 @@ struct CacheFacts {
   // The identity is a content id of which some digests are what the hub's client said: those bytes were not
   // read for it.
   bool id_by_download = false;
+  std::string source{};  // fingerprint (FORMAT.md section 10); empty: not known
 };
 
 // A planes cache's key does not know of drafters, so its manifest tells them by its layers from L on alone;
@@ -81,17 +83,27 @@ std::vector<BlockRange> block_ranges(const Manifest& manifest, const FileEntry& 
 // "expert 17", "layer key 3, expert 17, planes13", "block 2": for people.
 std::string block_name(const Manifest& manifest, const FileEntry& file, std::size_t block);
 
+// The last line of a manifest's object, over the text before it: a manifest that was damaged must not blame
+// the files. Chunks have their own.
+std::string digest_line(std::string_view text);
+
 // The manifest's exact bytes. Errors: a string that is not UTF-8.
 std::string to_json(const Manifest& manifest);
 
 // Takes nothing on trust. Errors: not JSON, unknown kind or key, paths that are absolute, leave the
 // directory, appear twice or are not what the facts call for; sizes and numbers of blocks that do not belong
-// together; an xxh3 that is not combine(blocks).
-Manifest parse_manifest(std::string_view text, const std::string& path);
+// together; an xxh3 that is not combine(blocks), or none where data are trusted by it (planescache, pack);
+// more than such memory takes.
+Manifest parse_manifest(std::string_view text, const std::string& path, std::uint64_t memory = 2 * kGiB);
 
 inline constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 30;
-// The same of a file. Errors: besides, it cannot be read, or has more bytes than that.
-Manifest read_manifest(Os& os, const std::string& path);
+// The text and what the parser makes of it take most of the memory that a manifest needs. A cache of 78
+// layers and 384 experts has 7 MiB of text.
+constexpr std::uint64_t manifest_text_limit(std::uint64_t memory) {
+  return memory / 5;
+}
+// The same of a file. Errors: besides, it cannot be read, or is too large for so much memory.
+Manifest read_manifest(Os& os, const std::string& path, std::uint64_t memory = 64 * kMiB);
 
 // Whether a path taken from a file stays below the directory it is relative to: not empty, not absolute, no
 // component empty, "." or "..", no NUL.

@@ -62,6 +62,10 @@ CacheFacts read_facts(Fields& fields, const std::string& path, ManifestKind kind
     facts.layers.push_back(layer.get<std::uint64_t>());
   }
   if (kind == ManifestKind::planescache) count_drafts(facts);
+  if (fields.find("source") != nullptr) {
+    facts.source = fields.text("source");
+    if (!is_hex(facts.source, 64)) fields.refuse("\"source\" is not 64 lowercase hex digits");
+  }
   return facts;
 }
 
@@ -141,10 +145,11 @@ void check_against_facts(const Manifest& manifest, const Fields& fields) {
           fmt::format("lists '{}', which is not part of such a {}", file.path, name(manifest.kind)));
     if (file.path > expected[at].path) break;
     if (file.link_target) fields.refuse(fmt::format("lists '{}' as a link", file.path));
+    if (!file.xxh3) fields.refuse(fmt::format("gives '{}' no \"xxh3\" and \"blocks\"", file.path));
     if (file.size != expected[at].size)
       fields.refuse(fmt::format("gives '{}' {} bytes; its geometry makes that {}", file.path, file.size,
                                 expected[at].size));
-    if (file.xxh3 && file.blocks.size() != expected[at].blocks)
+    if (file.blocks.size() != expected[at].blocks)
       fields.refuse(fmt::format("gives '{}' {} block digests; its geometry makes that {}", file.path,
                                 file.blocks.size(), expected[at].blocks));
     ++at;
@@ -165,8 +170,9 @@ void check_blocks(const Manifest& manifest, const Fields& fields) {
 
 }  // namespace
 
-Manifest parse_manifest(std::string_view text, const std::string& path) {
-  const Json document = parse_json(text, path);
+Manifest parse_manifest(std::string_view text, const std::string& path, std::uint64_t memory) {
+  constexpr std::size_t kDepth = 64;
+  const Json document = parse_json(text, path, kDepth, memory / 5 * 2);
   Fields fields(document, path, "it");
   Manifest manifest;
   fields.number("version", 1, 1);
@@ -197,11 +203,17 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
     manifest.chunks = fields.need("chunks");
     if (!manifest.chunks.is_object()) fields.refuse("\"chunks\" is not an object");
   }
+  const bool has_digest = fields.find("digest") != nullptr;
   fields.done();
   if (has_facts)
     check_against_facts(manifest, fields);
   else
     check_blocks(manifest, fields);
+  if (has_digest) {
+    const std::size_t end = text.rfind(",\n \"digest\": \"");
+    if (end == text.npos || text.substr(end) != digest_line(text.substr(0, end)) + "\n}\n")
+      fields.refuse("was changed after it was written: its own digest differs");
+  }
   return manifest;
 }
 

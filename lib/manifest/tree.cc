@@ -59,6 +59,13 @@ bool has_target(const Manifest& manifest, const FileEntry& link) {
          (inside != manifest.files.end() && inside->path.starts_with(to + "/"));
 }
 
+bool is_of_tools(std::string_view name) {
+  for (const std::string_view of_tools :
+       {".git", ".hg", ".svn", ".jj", ".bzr", "__pycache__", ".ipynb_checkpoints", ".DS_Store", "lost+found"})
+    if (name == of_tools) return true;
+  return false;
+}
+
 std::vector<TreeItem> walk(const Context& context, const std::string& root, const std::string& start) {
   std::vector<TreeItem> found;
   std::vector<std::string> open;
@@ -73,9 +80,10 @@ std::vector<TreeItem> walk(const Context& context, const std::string& root, cons
       for (const std::string& name : list_dir(context.os, root)) open.push_back(name);
       continue;
     }
+    if (is_of_tools(name_of(path))) continue;
     TreeItem item = item_at(context.os, root, path);
     if (item.kind == TreeItem::Kind::directory) {
-      if (path == ".cache/huggingface") continue;
+      if (path == ".cache/huggingface" || path.ends_with("/.cache/huggingface")) continue;
       for (const std::string& name : list_dir(context.os, join(root, path))) open.push_back(join(path, name));
     } else if (item.kind != TreeItem::Kind::missing) {
       found.push_back(std::move(item));

@@ -23,8 +23,12 @@ TreeItem look_at(Os& os, const std::string& root, const std::string& path);
 // Whether what a link leads to, by what it says, is in the manifest, too. Nothing is looked at.
 bool has_target(const Manifest& manifest, const FileEntry& link);
 
+// Whether a name is that of a directory in which version control or a tool keeps its own things (.git, ...).
+bool is_of_tools(std::string_view name);
+
 // Files, links and others (never directories) at or below `start`, "." for the root itself; sorted by path.
-// What the Hugging Face tools note for themselves in .cache/huggingface of the root is left out.
+// What version control and tools keep for themselves is not content and is left out: is_of_tools(), and
+// .cache/huggingface.
 std::vector<TreeItem> walk(const Context& context, const std::string& root, const std::string& start);
 
 }  // namespace planesmith

@@ -159,10 +159,11 @@ Workforce plan_workforce(const Context& context, const Checkpoint& checkpoint, c
   return out;
 }
 
-void check_targets(const Context& context, const Checkpoint& checkpoint, const Plan& plan,
-                   const BuildTarget& target) {
+Outlook check_targets(const Context& context, const Checkpoint& checkpoint, const Plan& plan,
+                      const BuildTarget& target) {
   const std::set<std::string> sources = checkpoint_directories(checkpoint);
   std::map<dev_t, std::pair<std::string, std::uint64_t>> needed;  // by file system
+  Outlook outlook;
   const std::vector<std::unique_ptr<Sink>> sinks = make_sinks(context, plan, target);
   for (const std::unique_ptr<Sink>& sink : sinks) {
     const std::string directory = writable_base(context, parent_of(sink->describe()));
@@ -170,13 +171,43 @@ void check_targets(const Context& context, const Checkpoint& checkpoint, const P
       if (is_inside(real_path(directory), source))
         throw Error(ErrorCode::usage, sink->describe(),
                     fmt::format("lies inside the checkpoint ({}); choose a directory outside", source));
+    sink->refuse_other_source();
+    if (Sink::Standing standing = sink->standing(plan.layers); !standing.remark.empty())
+      outlook.remarks.push_back(std::move(standing.remark));
     auto& [path, bytes] = needed[status(context.os, directory).st_dev];
     path = directory;
     bytes += sink->space_needed(plan.layers);
   }
   files_of_a_layer(sinks);
-  if (!target.check_space) return;
-  for (const auto& [device, need] : needed) require_space(context.os, need.first, need.second);
+  for (const auto& [device, need] : needed) {
+    const auto& [directory, bytes] = need;
+    const std::uint64_t available = free_space(context.os, directory);
+    outlook.file_systems.push_back({directory, bytes, available});
+    outlook.to_write += bytes;
+    if (target.check_space) require_space(context.os, directory, bytes);
+  }
+  const std::vector<std::uint64_t> missing = layers_missing(context, plan, target);
+  for (const SparseLayer* layer : plan.layers) {
+    if (target.trust != Trust::nothing && !std::binary_search(missing.begin(), missing.end(), layer->index)) {
+      ++outlook.layers_finished;
+      continue;
+    }
+    ++outlook.layers_to_make;
+    for (const Expert& expert : layer->experts) outlook.to_read += expert_bytes(expert);
+  }
+  return outlook;
+}
+
+std::vector<std::uint64_t> layers_missing(const Context& context, const Plan& plan, BuildTarget target) {
+  target.trust = Trust::record;
+  const std::vector<std::unique_ptr<Sink>> sinks = make_sinks(context, plan, target);
+  std::vector<std::uint64_t> out;
+  for (const SparseLayer* layer : plan.layers)
+    if (std::any_of(sinks.begin(), sinks.end(),
+                    [&](const std::unique_ptr<Sink>& sink) { return any(sink->missing(*layer)); }))
+      out.push_back(layer->index);
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 BuildReport build(const Context& context, const Checkpoint& checkpoint, const Model& model, const Plan& plan,
@@ -202,7 +233,10 @@ BuildReport build(const Context& context, const Checkpoint& checkpoint, const Mo
     for (const Expert& expert : job->layer().experts) total += expert_bytes(expert);
     lanes.push_back(job->experts().size());
   }
-  if (!jobs.empty()) context.progress.begin("convert", total);
+  if (!jobs.empty()) {
+    context.progress.begin("convert", total);
+    context.progress.begin_layers(jobs.size());
+  }
   parallel_lanes(lanes, force.workers, most_layers(plan, sinks, force.workers),
                  [&](std::size_t lane, std::size_t task, int number) {
                    context.check_stop();
@@ -222,6 +256,7 @@ BuildReport build(const Context& context, const Checkpoint& checkpoint, const Mo
                      worker->run(experts[e], e, outputs);
                    }
                    if (job.finish_expert(context, checkpoint)) ++converted;
+                   if (task + 1 == lanes[lane]) context.progress.layer_done();
                    context.progress.advance(expert_bytes(experts[e]));
                  });
   context.progress.end();

@@ -22,6 +22,7 @@ struct BuildTarget {
   Trust trust = Trust::record;
   bool check_space = true;
   bool id_by_download = false;  // CacheFacts
+  std::string source{};  // fingerprint of the checkpoint; empty: not known
 };
 
 // How much of the machine a build will use.
@@ -34,10 +35,21 @@ struct Workforce {
 Workforce plan_workforce(const Context& context, const Checkpoint& checkpoint, const Model& model,
                          const Plan& plan, const Backend& backend);
 
-// The directories that a build writes to: refused inside the checkpoint, and where free space does not
-// suffice for what is still missing. Makes nothing.
-void check_targets(const Context& context, const Checkpoint& checkpoint, const Plan& plan,
-                   const BuildTarget& target);
+// What a build will find and do.
+struct Outlook {
+  struct FileSystem {
+    std::string directory;  // on it
+    std::uint64_t needed = 0, free = 0;
+  };
+  std::vector<FileSystem> file_systems;
+  std::uint64_t layers_finished = 0, layers_to_make = 0;
+  std::uint64_t to_read = 0, to_write = 0;  // bytes
+  std::vector<std::string> remarks;         // what is to be said of what is there already
+};
+// The directories that a build writes to: refused inside the checkpoint, where they hold what was made from
+// another checkpoint, and where free space does not suffice for what is still missing. Makes nothing.
+Outlook check_targets(const Context& context, const Checkpoint& checkpoint, const Plan& plan,
+                      const BuildTarget& target);
 
 struct BuildReport {
   std::uint64_t converted = 0;       // layers written by this run
@@ -46,6 +58,9 @@ struct BuildReport {
   bool complete = false;             // every layer of the model is there and the manifests are written
   std::vector<std::string> outputs;  // paths of the directories and packs
 };
+// Layers of the plan that are not finished now, by their records; sorted indices.
+std::vector<std::uint64_t> layers_missing(const Context& context, const Plan& plan, BuildTarget target);
+
 BuildReport build(const Context& context, const Checkpoint& checkpoint, const Model& model, const Plan& plan,
                   const BuildTarget& target, Backend& backend);
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "checkpoint/fingerprint.h"
 #include "store/store.h"
 
 namespace planesmith {
@@ -169,6 +170,15 @@ std::vector<CacheSource> cache_sources(const Context& context, const FromCacheRe
       break;
     }
   }
+  for (const CacheSource& source : out)
+    if (source.facts.source != out.front().facts.source)
+      throw Error(
+          ErrorCode::difference, source.directory,
+          fmt::format("was made from another checkpoint than {} (sources {} and {}); build one of them "
+                      "again",
+                      out.front().directory, short_fingerprint(source.facts.source),
+                      short_fingerprint(out.front().facts.source)))
+          .labelled("other-source");
   return out;
 }
 

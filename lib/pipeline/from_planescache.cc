@@ -34,7 +34,7 @@ struct Job {
   std::vector<File> files;                        // of each origin
   std::vector<const std::vector<Xxh3>*> digests;  // of each origin; null where no manifest tells them
   std::mutex mutex;                               // guards opening
-  bool opened = false;
+  bool opened = false, elsewhere = false;
   std::exception_ptr failure;
   std::atomic<std::uint64_t> left;
 };
@@ -76,7 +76,8 @@ class Assembly {
       if (open(job)) write_expert(job, i % experts, buffers_[static_cast<std::size_t>(worker)]);
       if (job.left.fetch_sub(1) == 1) {
         if (job.output) job.output->commit();
-        (job.output ? converted_ : elsewhere_) += 1;
+        if (job.output) ++converted_;
+        job.elsewhere = !job.output;
         job.output.reset();
         job.files.clear();
       }
@@ -84,7 +85,9 @@ class Assembly {
     });
     context_.progress.end();
     report.converted = converted_;
-    report.elsewhere = elsewhere_;
+    // What the other runs finished meanwhile is not left to anyone.
+    for (const std::unique_ptr<Job>& job : jobs_)
+      if (job->elsewhere && !job->sink->has(job->key)) ++report.elsewhere;
     report.shared = shared_;
     report.copied = copied_;
     report.complete = true;
@@ -107,9 +110,11 @@ class Assembly {
         PackSinkSpec{request_.store.of(facts.rank),
                      format::pack_spec(request_.tiers[tier], facts.geometry, source.shape, facts.ckpt_id,
                                        facts.zero_mode),
-                     facts.rank, facts.world, facts.geometry, keys, facts.id_by_download},
+                     facts.rank, facts.world, facts.geometry, keys, facts.id_by_download, facts.source,
+                     false},
         request_.trust));
     PackSink& sink = *sinks_.back();
+    sink.refuse_other_source();
     report.outputs.push_back(sink.describe());
     std::vector<const SparseLayer*> unfinished;
     std::vector<SparseLayer> layers(facts.layers.size());
@@ -279,7 +284,7 @@ class Assembly {
   std::vector<Buffers> buffers_;
   std::atomic<bool> share_;
   std::uint64_t to_write_ = 0;  // bytes, where nothing is shared
-  std::atomic<std::uint64_t> shared_{0}, copied_{0}, converted_{0}, elsewhere_{0};
+  std::atomic<std::uint64_t> shared_{0}, copied_{0}, converted_{0};
 };
 
 }  // namespace

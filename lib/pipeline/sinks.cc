@@ -25,7 +25,7 @@ std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan
                                    *plan.request.cache == format::Fp4Tier::quintal};
       sinks.push_back(make_planescache_sink(context,
                                             {target.cache_root, meta, *plan.request.cache, plan.geometry,
-                                             plan.all_layers, target.id_by_download},
+                                             plan.all_layers, target.id_by_download, target.source},
                                             target.trust));
     }
     for (const format::Tier tier : plan.request.tiers)
@@ -34,7 +34,7 @@ std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan
           PackSinkSpec{
               target.store.of(rank),
               format::pack_spec(tier, plan.geometry, plan.shape, target.ckpt_id, plan.request.zero_mode),
-              rank, plan.shape.world, plan.geometry, keys, target.id_by_download},
+              rank, plan.shape.world, plan.geometry, keys, target.id_by_download, target.source, true},
           target.trust));
   }
   return sinks;

@@ -87,10 +87,11 @@ struct BackendChoice {
   std::string isa = "auto";         // auto, scalar, avx2, avx512
   std::vector<std::uint64_t> gpus;  // device numbers; empty: all
 };
-// Errors: cuda asked for and not built in, no driver, no device; an ISA this machine lacks.
+// Errors: cuda or GPUs asked for and not built in, no driver, no device; an ISA this machine lacks.
 std::unique_ptr<Backend> make_backend(const BackendChoice& choice);
 
 std::unique_ptr<Backend> make_cpu_backend(const Kernels& kernels);
+bool cuda_built_in();
 // Null with `why` set where there is no CUDA backend in this build, no driver or no device.
 std::unique_ptr<Backend> make_cuda_backend(const std::vector<std::uint64_t>& gpus, std::string& why);
 

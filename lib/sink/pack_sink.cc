@@ -7,19 +7,28 @@
 
 #include "base/error.h"
 #include "base/file_status.h"
+#include "base/text.h"
 #include "base/version.h"
+#include "sink/clear_gaps.h"
 #include "sink/engine_lock.h"
+#include "sink/holds.h"
 
 namespace planesmith {
 
 using format::Section;
 
+namespace {
+constexpr std::uint64_t kMostSidecar = 1 << 24;
+}
+
 // --- a layer being written ---
 
-PackLayer::PackLayer(PackSink& sink, std::uint64_t key, File pack, std::vector<LockFile> lock)
+PackLayer::PackLayer(PackSink& sink, std::uint64_t key, File pack, bool compare, std::vector<LockFile> lock)
     : sink_(sink),
       key_(key),
       pack_(std::move(pack)),
+      compare_(compare),
+      compared_(compare),
       lock_(std::move(lock)),
       digests_(sink.spec_.pack.experts * sink.sections_.size()) {}
 
@@ -34,7 +43,14 @@ PackLayer::Place PackLayer::place(std::uint64_t expert, Section section) {
 }
 
 void PackLayer::write(std::uint64_t expert, Section section, std::uint64_t offset, ConstBytes bytes) {
-  pack_.write(bytes, place(expert, section).offset + offset);
+  const std::uint64_t at = place(expert, section).offset + offset;
+  if (compare_) {
+    if (holds(pack_, at, bytes)) return;
+    const std::lock_guard<std::mutex> lock(unlisting_);
+    if (compare_) sink_.list(key_, false);
+    compare_ = false;
+  }
+  pack_.write(bytes, at);
 }
 
 void PackLayer::finish(std::uint64_t expert, Section section, const Xxh3& digest) {
@@ -52,10 +68,13 @@ bool PackLayer::share(std::uint64_t expert, Section section, const File& from, s
 }
 
 void PackLayer::commit() {
+  if (compared_ && !compare_)
+    sink_.context_.progress.say(fmt::format(
+        "{}: layer key {} was not what the checkpoint gives; it was written again", sink_.pack_path(), key_));
   pack_.sync();
   pack_.drop_cache(sink_.spec_.pack.row_offset(key_, 0), sink_.spec_.pack.experts * sink_.spec_.pack.stride);
   pack_.close();
-  sink_.records_.put(key_, sink_.record_of(key_, digests_));
+  sink_.records_.put(key_, sink_.record_of({key_}, digests_));
   sink_.list(key_, true);
 }
 
@@ -69,7 +88,7 @@ PackSink::PackSink(const Context& context, PackSinkSpec spec, Trust trust)
       sections_(format::slot_sections(spec_.pack.tier)),
       stem_(format::pack_stem(spec_.pack, spec_.rank, spec_.world)),
       dir_(context.os, spec_.directory, "."),
-      records_(context, dir_, "." + stem_, stem_ + ".pack.manifest.json") {}
+      records_(context, dir_, "." + stem_, stem_ + ".pack.manifest.json", spec_.source) {}
 
 File PackSink::engine_lock() const {
   return wait_for_engine_lock(context_, dir_.get(), stem_ + ".lock");
@@ -82,18 +101,60 @@ bool PackSink::has_sidecar() const {
 
 std::vector<std::uint64_t> PackSink::listed() const {
   const Dir& dir = dir_.get();
-  const std::string path = dir.path_of(sidecar_name()), text = dir.read_text(sidecar_name(), 1 << 24);
-  format::Sidecar sidecar{spec_.pack, {}};
-  try {
-    sidecar = format::parse_sidecar(text, path);
-  } catch (const Error& error) {
-    // The name has a digest of what a sidecar says, so a damaged one is this pack's. It lists nothing.
-    if (trust_ != Trust::nothing)
-      throw Error(path, fmt::format("{}; --force rebuilds it and the layers", error.reason()));
-  }
+  const std::string path = dir.path_of(sidecar_name());
+  format::Sidecar sidecar = format::parse_sidecar(dir.read_text(sidecar_name(), kMostSidecar), path);
   if (sidecar.spec != spec_.pack)
-    throw Error(path, "belongs to a pack of another identity or geometry; it is left alone, move it away");
+    throw Error(path, "is of a pack of another identity or geometry, which its name contradicts");
   return sidecar.layer_keys;
+}
+
+std::vector<std::uint64_t> PackSink::proven() const {
+  std::vector<std::uint64_t> keys;
+  for (const std::uint64_t key : spec_.all_keys)
+    if (const std::optional<Record> record = records_.find(key))
+      if (record->manifest.files.front().blocks == read_back(key).manifest.files.front().blocks)
+        keys.push_back(key);
+  return keys;
+}
+
+// The name has a digest of all that a sidecar says but its layers, and records say these: the two outvote a
+// sidecar that is damaged or lost. Without any record nothing is known, and nothing is touched.
+void PackSink::repair_sidecar() {
+  const Dir& dir = dir_.get();
+  const bool there = has_sidecar();
+  std::string problem = "is missing";
+  if (there) try {
+      const std::vector<std::uint64_t> keys = listed();
+      const bool strange = std::any_of(keys.begin(), keys.end(), [&](std::uint64_t key) {
+        return !std::binary_search(spec_.all_keys.begin(), spec_.all_keys.end(), key);
+      });
+      if (!strange || trust_ == Trust::record) return;
+      problem = "lists layers that the model does not have";
+    } catch (const Error& error) {
+      problem = error.reason();
+    }
+  const bool known = std::any_of(spec_.all_keys.begin(), spec_.all_keys.end(),
+                                 [&](std::uint64_t key) { return records_.find(key).has_value(); });
+  const std::optional<struct stat> pack = dir.look(pack_name());
+  const bool whole =
+      pack && S_ISREG(pack->st_mode) && static_cast<std::uint64_t>(pack->st_size) == spec_.pack.file_bytes();
+  if (!there && !(known && whole)) return;
+  const std::string path = dir.path_of(sidecar_name());
+  if (there && trust_ == Trust::record)
+    throw Error(path, fmt::format("{}; --recheck writes it again, and so does verify-ckpt-id repair {}",
+                                  problem, shell_quoted(spec_.directory)));
+  if (there && !known)
+    throw Error(path, fmt::format("{}, and no manifest says which is right; it is left alone: move it away",
+                                  problem));
+  context_.progress.say(
+      fmt::format("{} {}; the layers that are what the manifest says are listed again", path, problem));
+  std::vector<std::uint64_t> keys;
+  if (whole && trust_ != Trust::nothing) keys = proven();
+  dir.write_atomically(sidecar_name(), format::sidecar_json(spec_.pack, keys));
+}
+
+bool PackSink::comparable(std::uint64_t key) const {
+  return spec_.compare_unknown && trust_ != Trust::nothing && !records_.find(key);
 }
 
 void PackSink::list(std::uint64_t key, bool present) const {
@@ -106,9 +167,10 @@ void PackSink::list(std::uint64_t key, bool present) const {
 
 void PackSink::prepare() {
   const Dir& dir = dir_.make();
+  records_.claim();
   const File lock = engine_lock();
+  repair_sidecar();
   bool have_sidecar = has_sidecar();
-  if (have_sidecar) listed();  // refuses what is not ours
   const std::optional<struct stat> there = dir.look(pack_name());
   if (there) {
     // It is filled in place, so the file that a link leads to would be written over.
@@ -145,6 +207,7 @@ bool PackSink::finished(std::uint64_t key, Trust trust) const {
   if (trust == Trust::nothing || !has_sidecar()) return false;
   const std::vector<std::uint64_t> keys = listed();
   if (std::find(keys.begin(), keys.end(), key) == keys.end()) return false;
+  if (comparable(key)) return false;
   if (trust == Trust::record) return true;
   const std::optional<Record> record = records_.find(key);
   return record && record->manifest.files.front().blocks == read_back(key).manifest.files.front().blocks;
@@ -161,7 +224,10 @@ std::uint64_t PackSink::space_needed(const std::vector<const SparseLayer*>& laye
   require_flock(context_.os, spec_.directory);  // found out before anything is made
   std::vector<std::uint64_t> keys;
   std::uint64_t allocated = 0;
-  if (has_sidecar()) keys = listed();
+  try {
+    if (has_sidecar()) keys = listed();
+  } catch (const Error&) {  // prepare() deals with it
+  }
   if (const Dir* const dir = dir_.find())
     if (const std::optional<struct stat> there = dir->look(pack_name())) allocated = allocated_bytes(*there);
   for (const SparseLayer* layer : layers)
@@ -175,9 +241,12 @@ std::unique_ptr<PackLayer> PackSink::open_pack_layer(std::uint64_t layer_key) {
   if (!records_.try_lock(layer_key, lock)) return nullptr;
   if (trust_ == Trust::record && finished(layer_key, Trust::record)) return nullptr;
   const std::vector<std::uint64_t> keys = listed();
-  if (std::find(keys.begin(), keys.end(), layer_key) != keys.end()) list(layer_key, false);
+  const bool is_listed = std::find(keys.begin(), keys.end(), layer_key) != keys.end();
+  const bool compare = is_listed && comparable(layer_key);
+  if (is_listed && !compare) list(layer_key, false);
   if (records_.find(layer_key)) records_.forget(layer_key);
-  return std::make_unique<PackLayer>(*this, layer_key, dir_.get().open_write(pack_name()), std::move(lock));
+  return std::make_unique<PackLayer>(*this, layer_key, dir_.get().open_write(pack_name()), compare,
+                                     std::move(lock));
 }
 
 std::unique_ptr<LayerOutput> PackSink::open_layer(const SparseLayer& layer, const SectionSet&) {
@@ -200,17 +269,54 @@ bool PackSink::seal() {
     for (const std::uint64_t key : unknown) records_.put(key, read_back(key));
     context_.progress.end();
   }
+  if (trust_ != Trust::record) {
+    // All layers are there, so that no run writes any more.
+    const Manifest all = record_of(spec_.all_keys, {}).manifest;
+    File pack = dir_.get().open_write(pack_name());
+    const std::uint64_t strays = clear_gaps(context_, pack, block_ranges(all, all.files.front()));
+    if (strays != 0)
+      context_.progress.say(
+          fmt::format("{}: {} bytes outside the rows were not zero; they are now", pack_path(), strays));
+  }
   return records_.seal(spec_.all_keys);
 }
 
-Record PackSink::record_of(std::uint64_t key, std::vector<Xxh3> digests) const {
+Sink::Standing PackSink::standing(const std::vector<const SparseLayer*>& layers) {
+  Standing out;
+  if (!has_sidecar()) return out;
+  std::vector<std::uint64_t> keys;
+  try {
+    keys = listed();
+  } catch (const Error&) {
+    out.remark = dir_.get().path_of(sidecar_name()) + " is damaged: --recheck writes it again";
+    return out;
+  }
+  for (const SparseLayer* layer : layers) {
+    if (!std::binary_search(keys.begin(), keys.end(), layer->key)) continue;
+    if (comparable(layer->key))
+      ++out.compared;
+    else if (trust_ != Trust::nothing)
+      ++out.finished;
+  }
+  if (out.compared != 0) {
+    const std::string problem = records_.manifest_problem();
+    out.remark = fmt::format(
+        "{}: {} layers are there and nothing says what they should be ({}): they are compared with what the "
+        "checkpoint gives, and the manifest is written",
+        pack_path(), out.compared, problem.empty() ? "no manifest" : "its manifest " + problem);
+  }
+  return out;
+}
+
+Record PackSink::record_of(std::vector<std::uint64_t> keys, std::vector<Xxh3> digests) const {
   CacheFacts facts;
   facts.ckpt_id = spec_.pack.ckpt_id;
   facts.world = spec_.world;
   facts.rank = spec_.rank;
   facts.zero_mode = spec_.pack.zero_mode;
   facts.geometry = spec_.geometry;
-  facts.layers = {key};
+  facts.layers = std::move(keys);
+  facts.source = spec_.source;
   facts.tier = spec_.pack.tier;
   facts.id_by_download = spec_.id_by_download;
   FileEntry entry;
@@ -237,7 +343,9 @@ Record PackSink::read_back(std::uint64_t key) const {
       context_.progress.advance(buffer.size());
     }
   }
-  return record_of(key, std::move(digests));
+  Record record = record_of({key}, std::move(digests));
+  record.manifest.facts->source.clear();  // whatever it is, this run did not make it
+  return record;
 }
 
 }  // namespace planesmith

@@ -2,7 +2,9 @@
 // durable.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -20,13 +22,18 @@ struct PackSinkSpec {
   format::Geometry geometry;
   std::vector<std::uint64_t> all_keys;  // layer keys of the model's sparse layers
   bool id_by_download = false;          // CacheFacts
+  std::string source{};                 // fingerprint of the checkpoint; empty: not known
+  // Whether layers that the sidecar lists and no record speaks of (another program wrote them, or the
+  // manifest is lost) are compared with what is made; else they are taken as they are.
+  bool compare_unknown = false;
 };
 
 class PackSink;
 
 class PackLayer : public LayerOutput {
  public:
-  PackLayer(PackSink& sink, std::uint64_t key, File pack, std::vector<LockFile> lock);
+  // compare: the layer is listed; it is unlisted with the first byte that differs from what is written.
+  PackLayer(PackSink& sink, std::uint64_t key, File pack, bool compare, std::vector<LockFile> lock);
   void write(std::uint64_t expert, format::Section section, std::uint64_t offset, ConstBytes bytes) override;
   void finish(std::uint64_t expert, format::Section section, const Xxh3& digest) override;
   // Instead of writing a section: shares the blocks of a file that has it. False, and nothing done, where the
@@ -44,6 +51,9 @@ class PackLayer : public LayerOutput {
   PackSink& sink_;
   const std::uint64_t key_;
   File pack_;
+  std::atomic<bool> compare_;
+  const bool compared_;
+  std::mutex unlisting_;
   std::vector<LockFile> lock_;
   std::vector<Xxh3> digests_;  // experts x sections of the slot
 };
@@ -55,12 +65,15 @@ class PackSink : public Sink {
   std::string describe() const override { return pack_path(); }
   std::uint64_t rank() const override { return spec_.rank; }
   std::size_t open_files() const override { return 4; }  // pack, lock, two directories
+  void refuse_other_source() override { records_.refuse_other_source(); }
   void prepare() override;
   SectionSet missing(const SparseLayer& layer) override;
   std::uint64_t space_needed(const std::vector<const SparseLayer*>& layers) override;
   std::unique_ptr<LayerOutput> open_layer(const SparseLayer& layer, const SectionSet& sections) override;
   std::unique_ptr<PackLayer> open_pack_layer(std::uint64_t layer_key);  // null as open_layer()
+  Standing standing(const std::vector<const SparseLayer*>& layers) override;
   bool seal() override;
+  bool has(std::uint64_t layer_key) const { return finished(layer_key, Trust::record); }
 
   const PackSinkSpec& spec() const { return spec_; }
   const format::RankShape& shape() const { return shape_; }
@@ -72,10 +85,14 @@ class PackSink : public Sink {
   std::string sidecar_name() const { return stem_ + ".json"; }
   File engine_lock() const;  // waits for the lock of FORMAT.md section 7
   bool has_sidecar() const;
-  std::vector<std::uint64_t> listed() const;         // the sidecar's layers; Errors: not this pack's sidecar
+  std::vector<std::uint64_t> listed() const;  // the sidecar's layers; Errors: damaged, or not this pack's
+  // Layers whose content is what a record says: what a lost or damaged sidecar has to list.
+  std::vector<std::uint64_t> proven() const;
+  void repair_sidecar();                             // under the engine's lock
+  bool comparable(std::uint64_t key) const;          // if listed, to be compared: no record speaks of it
   void list(std::uint64_t key, bool present) const;  // read-modify-write under the lock
   bool finished(std::uint64_t key, Trust trust) const;
-  Record record_of(std::uint64_t key, std::vector<Xxh3> digests) const;
+  Record record_of(std::vector<std::uint64_t> keys, std::vector<Xxh3> digests) const;
   Record read_back(std::uint64_t key) const;  // of a layer that another program wrote
 
   const Context& context_;

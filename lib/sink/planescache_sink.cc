@@ -3,11 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file_status.h"
+#include "base/size.h"
+#include "base/text.h"
 #include "base/user_cache.h"
 #include "base/version.h"
+#include "sink/holds.h"
 #include "sink/output_dir.h"
 #include "sink/records.h"
 
@@ -40,28 +47,39 @@ bool sound(const Context& context, const Dir& dir, const Record& record, const F
   return true;
 }
 
+constexpr std::uint64_t kMostMeta = 1 << 20, kCopyBytes = 256 * kKiB;
+
 class CacheLayer : public LayerOutput {
  public:
-  CacheLayer(const Records& records, Record record, Dir dir, std::uint64_t layer,
-             const std::vector<Part>& parts, const format::RankShape& shape, std::vector<LockFile> lock)
-      : records_(records),
+  // compare: of each part, whether what stands under its name is compared and kept as far as it is the same.
+  CacheLayer(const Context& context, const Records& records, Record record, Dir dir, std::uint64_t layer,
+             const std::vector<Part>& parts, const std::vector<bool>& compare, const format::RankShape& shape,
+             std::vector<LockFile> lock)
+      : context_(context),
+        records_(records),
         record_(std::move(record)),
         dir_(std::move(dir)),
         layer_(layer),
         lock_(std::move(lock)) {
-    for (const Part& part : parts) {
-      const std::string name = format::part_file(layer, part.name);
-      outputs_.push_back({part, name, dir_.create_instead(name + ".tmp"),
-                          format::section_bytes(part.section, shape),
-                          std::vector<Xxh3>(record_.manifest.facts->geometry.experts)});
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      auto output = std::make_unique<Output>();
+      output->section = parts[i].section;
+      output->name = format::part_file(layer, parts[i].name);
+      output->section_bytes = format::section_bytes(parts[i].section, shape);
+      output->digests.resize(record_.manifest.facts->geometry.experts);
+      if (compare[i])
+        output->stored = dir_.open_read(output->name);
+      else
+        start(*output, dir_.create_instead(output->name + ".tmp"));
+      outputs_.push_back(std::move(output));
     }
   }
 
   ~CacheLayer() override {
     if (committed_) return;
-    for (const Output& output : outputs_) {
+    for (const std::unique_ptr<Output>& output : outputs_) {
       try {
-        dir_.unlink(output.name + ".tmp");
+        if (output->file) dir_.unlink(output->name + ".tmp");
       } catch (const Error&) {
       }
     }
@@ -69,7 +87,12 @@ class CacheLayer : public LayerOutput {
 
   void write(std::uint64_t expert, Section section, std::uint64_t offset, ConstBytes bytes) override {
     Output& output = output_of(section);
-    output.file.write(bytes, expert * output.section_bytes + offset);
+    const std::uint64_t at = expert * output.section_bytes + offset;
+    if (!output.started.load(std::memory_order_acquire)) {
+      if (holds(*output.stored, at, bytes)) return;
+      copy_stored(output);
+    }
+    output.file->write(bytes, at);
   }
 
   void finish(std::uint64_t expert, Section section, const Xxh3& digest) override {
@@ -78,34 +101,40 @@ class CacheLayer : public LayerOutput {
     // takes 1.3 GB/s (ext4, two threads, sections of 4 MiB): 1.3 GB/s so, 0.2 with nothing but the sync at
     // the end (the system starts writing too late), 0.8 with a window of pages that are waited for and
     // dropped, 1.0 to 1.3 with O_DIRECT, which demands aligned sections and file systems that allow it.
-    output.file.start_writeback(expert * output.section_bytes, output.section_bytes);
+    if (output.started.load(std::memory_order_acquire))
+      output.file->start_writeback(expert * output.section_bytes, output.section_bytes);
     output.digests[expert] = digest;
   }
 
   void commit() override {
-    for (Output& output : outputs_) {
-      output.file.sync();
-      output.file.drop_cache(0, 0);
+    std::vector<Output*> made;
+    for (const std::unique_ptr<Output>& output : outputs_) {
+      (output->started ? output->file : output->stored)->sync();
+      if (output->started) made.push_back(output.get());
     }
-    for (const Output& output : outputs_)
-      if (!dir_.leads_to(output.name + ".tmp", output.file))
-        throw Error(output.file.path(), "was exchanged by another process while it was written");
+    for (Output* output : made) output->file->drop_cache(0, 0);
+    for (const Output* output : made)
+      if (!dir_.leads_to(output->name + ".tmp", *output->file))
+        throw Error(output->file->path(), "was exchanged by another process while it was written");
     // Parts of an earlier build go first: a layer made of old and new parts would look whole to the engine.
     bool replaced = false;
-    for (const Output& output : outputs_) replaced |= dir_.unlink(output.name);
+    for (const Output* output : made) replaced |= dir_.unlink(output->name);
     if (replaced) dir_.sync();
-    for (Output& output : outputs_) {
-      output.file.close();
-      dir_.rename(output.name + ".tmp", output.name);
+    for (Output* output : made) {
+      output->file->close();
+      dir_.rename(output->name + ".tmp", output->name);
     }
     dir_.sync();
     committed_ = true;
-    for (Output& output : outputs_) {
+    for (const std::unique_ptr<Output>& output : outputs_) {
+      if (output->stored && output->started)
+        context_.progress.say(fmt::format("{} was not what the checkpoint gives; it was written again",
+                                          dir_.path_of(output->name)));
       FileEntry entry;
-      entry.path = output.name;
-      entry.size = output.section_bytes * output.digests.size();
-      entry.xxh3 = combine(output.digests);
-      entry.blocks = std::move(output.digests);
+      entry.path = output->name;
+      entry.size = output->section_bytes * output->digests.size();
+      entry.xxh3 = combine(output->digests);
+      entry.blocks = std::move(output->digests);
       if (record_.stamps.is_object()) record_.stamps[entry.path] = file_stamp(dir_.status(entry.path));
       record_.manifest.files.push_back(std::move(entry));
     }
@@ -117,23 +146,49 @@ class CacheLayer : public LayerOutput {
 
  private:
   struct Output {
-    Part part;
+    Section section{};
     std::string name;
-    File file;
-    std::uint64_t section_bytes;
+    std::uint64_t section_bytes = 0;
+    std::optional<File> stored;  // what is compared with
+    std::optional<File> file;    // the new part, once it is `started`
+    std::atomic<bool> started{false};
+    std::mutex starting;
     std::vector<Xxh3> digests;
   };
+
   Output& output_of(Section section) {
-    for (Output& output : outputs_)
-      if (output.part.section == section) return output;
+    for (const std::unique_ptr<Output>& output : outputs_)
+      if (output->section == section) return *output;
     throw Error(dir_.path(), fmt::format("{} of layer {} is not being written", name(section), layer_));
   }
+
+  static void start(Output& output, File file) {
+    output.file.emplace(std::move(file));
+    output.started.store(true, std::memory_order_release);
+  }
+
+  // The first byte that differs: from now on a new part is written, beginning with all that is there.
+  void copy_stored(Output& output) {
+    const std::lock_guard<std::mutex> lock(output.starting);
+    if (output.started) return;
+    File file = dir_.create_instead(output.name + ".tmp");
+    std::vector<std::uint8_t> buffer(kCopyBytes);
+    for (std::uint64_t at = 0, size = output.stored->size(); at < size;) {
+      const Bytes piece = Bytes(buffer).first(std::min<std::uint64_t>(kCopyBytes, size - at));
+      output.stored->read(piece, at);
+      file.write(piece, at);
+      at += piece.size();
+    }
+    start(output, std::move(file));
+  }
+
+  const Context& context_;
   const Records& records_;
   Record record_;
   const Dir dir_;
   const std::uint64_t layer_;
   std::vector<LockFile> lock_;
-  std::vector<Output> outputs_;
+  std::vector<std::unique_ptr<Output>> outputs_;
   bool committed_ = false;
 };
 
@@ -145,36 +200,20 @@ class PlanesCacheSink : public Sink {
         trust_(trust),
         shape_(format::rank_shape(spec_.geometry, spec_.meta.world)),
         dir_(context.os, spec_.root, format::cache_directory(spec_.meta)),
-        records_(context, dir_, std::string(kCacheRecords), "manifest.json") {}
+        records_(context, dir_, std::string(kCacheRecords), "manifest.json", spec_.source) {}
 
   std::string describe() const override { return dir_.path(); }
   std::uint64_t rank() const override { return spec_.meta.rank; }
 
   std::size_t open_files() const override {
-    return format::cache_parts(spec_.fp4).size() + 3;  // parts, lock, two directories
+    return 2 * format::cache_parts(spec_.fp4).size() +
+           3;  // parts and those compared with, lock, two directories
   }
+  void refuse_other_source() override { records_.refuse_other_source(); }
 
   void prepare() override {
-    const Dir& dir = dir_.make();
-    const std::vector<LockFile> held = records_.lock();
-    const std::string text = format::meta_json(spec_.meta), name(format::kMetaName);
-    const std::optional<struct stat> there = dir.look(name);
-    if (!there || S_ISLNK(there->st_mode)) {
-      dir.write_atomically(name, text);
-      return;
-    }
-    const std::string path = dir.path_of(name), found = dir.read_text(name, 1 << 20);
-    try {
-      if (format::parse_meta(found, path) == spec_.meta) return;
-    } catch (const Error& error) {
-      // The directory's name has a digest of this meta.json, so it can be of no other cache.
-      if (trust_ != Trust::nothing)
-        throw Error(path, fmt::format("{}; --force rebuilds it and the layers", error.reason()));
-      dir.write_atomically(name, text);
-      return;
-    }
-    throw Error(path, fmt::format("belongs to another cache: found {}, expected {}; move the directory away",
-                                  found, text));
+    write_meta(dir_.make());
+    records_.claim();
   }
 
   SectionSet missing(const SparseLayer& layer) override { return missing(layer.index, trust_); }
@@ -184,11 +223,13 @@ class PlanesCacheSink : public Sink {
     // of several only the largest counts. What a killed run left is removed before the layer is written.
     std::uint64_t bytes = 0, largest_replaced = 0;
     for (const SparseLayer* layer : layers) {
+      const bool unrecorded = !records_.find(layer->index);
       const SectionSet sections = missing(layer->index, trust_ == Trust::nothing ? trust_ : Trust::record);
       std::uint64_t needed = 0, freed = 0, left_over = 0;
       for (const Part& part : format::cache_parts(spec_.fp4)) {
         if (!sections[static_cast<std::size_t>(part.section)]) continue;
         const std::string name = format::part_file(layer->index, part.name);
+        if (unrecorded && comparable(layer->index, part)) continue;  // most likely it stays
         needed += spec_.geometry.experts * section_bytes(part.section, shape_);
         freed += on_disk(name);
         left_over += on_disk(name + ".tmp");
@@ -197,6 +238,28 @@ class PlanesCacheSink : public Sink {
       bytes += needed - std::min(needed, freed + left_over);
     }
     return bytes + largest_replaced;
+  }
+
+  Standing standing(const std::vector<const SparseLayer*>& layers) override {
+    Standing out;
+    const std::vector<Part> parts = format::cache_parts(spec_.fp4);
+    for (const SparseLayer* layer : layers) {
+      if (missing(layer->index, trust_ == Trust::nothing ? trust_ : Trust::record) == SectionSet{})
+        ++out.finished;
+      else if (!records_.find(layer->index) && std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
+                 return comparable(layer->index, part);
+               }))
+        ++out.compared;
+    }
+    if (out.compared != 0) {
+      const std::string problem = records_.manifest_problem();
+      out.remark = fmt::format(
+          "{}: {} layers are there and nothing says what they should be ({}): they are compared with what "
+          "the "
+          "checkpoint gives, and manifest.json is written",
+          dir_.path(), out.compared, problem.empty() ? "no manifest.json" : "manifest.json " + problem);
+    }
+    return out;
   }
 
   std::unique_ptr<LayerOutput> open_layer(const SparseLayer& layer, const SectionSet& sections) override {
@@ -211,7 +274,12 @@ class PlanesCacheSink : public Sink {
       if (sections[static_cast<std::size_t>(part.section)]) to_make.push_back(part);
     // What is about to be replaced must not be vouched for; parts that stay are.
     Record record{{ManifestKind::planescache, version(), facts(layer.index), {}}, Json::object()};
-    if (const std::optional<Record> old = records_.find(layer.index)) {
+    std::vector<bool> compare(to_make.size(), false);
+    const std::optional<Record> old = records_.find(layer.index);
+    if (!old)
+      std::transform(to_make.begin(), to_make.end(), compare.begin(),
+                     [&](const Part& part) { return comparable(layer.index, part); });
+    if (old) {
       records_.forget(layer.index);
       if (!sections[static_cast<std::size_t>(Section::planes13)]) {
         record = *old;
@@ -220,8 +288,8 @@ class PlanesCacheSink : public Sink {
         record.manifest.facts->fp4 = spec_.fp4;
       }
     }
-    return std::make_unique<CacheLayer>(records_, std::move(record), dir, layer.index, std::move(to_make),
-                                        shape_, std::move(lock));
+    return std::make_unique<CacheLayer>(context_, records_, std::move(record), dir, layer.index, to_make,
+                                        compare, shape_, std::move(lock));
   }
 
   bool seal() override {
@@ -240,6 +308,40 @@ class PlanesCacheSink : public Sink {
   }
 
  private:
+  void write_meta(const Dir& dir) {
+    const std::vector<LockFile> held = records_.lock();
+    const std::string text = format::meta_json(spec_.meta), name(format::kMetaName);
+    const std::optional<struct stat> there = dir.look(name);
+    if (!there || S_ISLNK(there->st_mode)) {
+      dir.write_atomically(name, text);
+      return;
+    }
+    // The directory's name has a digest of what its meta.json says, so it can be of no other cache.
+    std::string problem;
+    try {
+      if (dir.read_text(name, kMostMeta) == text) return;
+      problem = "is not what the directory's name says it to be";
+    } catch (const Error& error) {
+      problem = error.reason();
+    }
+    if (trust_ == Trust::record)
+      throw Error(dir.path_of(name),
+                  fmt::format("{}; --recheck writes it again, and so does verify-ckpt-id repair {}", problem,
+                              shell_quoted(spec_.root)));
+    dir.write_atomically(name, text);
+    context_.progress.say(fmt::format("{} {}; it was written again", dir.path_of(name), problem));
+  }
+
+  // Of a layer without a record: whether the part is there with the right size, so that it can be compared.
+  bool comparable(std::uint64_t layer, const Part& part) const {
+    const Dir* const dir = dir_.find();
+    if (trust_ == Trust::nothing || dir == nullptr) return false;
+    const std::optional<struct stat> there = dir->look(format::part_file(layer, part.name));
+    return there && S_ISREG(there->st_mode) &&
+           static_cast<std::uint64_t>(there->st_size) ==
+               spec_.geometry.experts * format::section_bytes(part.section, shape_);
+  }
+
   // A layer lacks everything, or its FP4 parts, or nothing.
   SectionSet missing(std::uint64_t layer, Trust trust) const {
     const std::optional<Record> record = trust == Trust::nothing ? std::nullopt : records_.find(layer);
@@ -280,6 +382,7 @@ class PlanesCacheSink : public Sink {
     out.layers = {layer};
     out.fp4 = spec_.fp4;
     out.id_by_download = spec_.id_by_download;
+    out.source = spec_.source;
     return out;
   }
 

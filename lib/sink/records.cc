@@ -3,20 +3,116 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/error.h"
 #include "base/file_status.h"
+#include "base/text.h"
 
 namespace planesmith {
 namespace {
 
 constexpr std::uint64_t kMostRecordBytes = 256 << 20;
-constexpr char kManifest[] = "manifest", kFiles[] = "files";
+constexpr std::uint64_t kMostClaim = 256;  // bytes; a fingerprint has 64
+constexpr char kManifest[] = "manifest", kFiles[] = "files", kClaim[] = "source", kDigest[] = "digest";
 
 }  // namespace
 
-Records::Records(const Context& context, const OutputDir& dir, std::string prefix, std::string manifest)
-    : context_(context), dir_(dir), prefix_(std::move(prefix)), manifest_(std::move(manifest)) {}
+Records::Records(const Context& context, const OutputDir& dir, std::string prefix, std::string manifest,
+                 std::string source)
+    : context_(context),
+      dir_(dir),
+      prefix_(std::move(prefix)),
+      manifest_(std::move(manifest)),
+      source_(std::move(source)) {}
+
+std::string Records::claimed() const {
+  const std::optional<Dir> records = directory();
+  try {
+    return records && records->exists(kClaim) ? records->read_text(kClaim, kMostClaim) : "";
+  } catch (const Error&) {
+    return "";  // what is not ours claims nothing
+  }
+}
+
+std::string Records::recorded_source() const {
+  if (const std::shared_ptr<const Manifest> whole = manifest(); whole && !whole->facts->source.empty())
+    return whole->facts->source;
+  const std::optional<Dir> records = directory();
+  if (!records) return "";
+  for (const std::string& name : records->list()) {
+    std::uint64_t layer = 0;
+    const char* const end = name.data() + name.size();
+    constexpr std::string_view kBefore = "layer";
+    if (!name.starts_with(kBefore) || !name.ends_with(".json") ||
+        std::from_chars(name.data() + kBefore.size(), end, layer).ec != std::errc())
+      continue;
+    const std::optional<Record> record = read(*records, layer);
+    if (record && record->manifest.facts && !record->manifest.facts->source.empty())
+      return record->manifest.facts->source;
+  }
+  return "";
+}
+
+std::string Records::source() const {
+  const std::string recorded = recorded_source();
+  return recorded.empty() ? claimed() : recorded;
+}
+
+bool Records::in_work() const {
+  const Dir& dir = dir_.get();
+  for (const std::string& name : dir.list()) {
+    if (!name.starts_with(prefix_ + ".layer") || !name.ends_with(".lock")) continue;
+    std::vector<LockFile> held;
+    if (!LockFile::try_take(dir, name, held, context_.group_shared)) return true;
+  }
+  return false;
+}
+
+void Records::refuse_other_source() const {
+  const std::string there = recorded_source();
+  if (source_.empty() || there.empty() || there == source_) return;
+  throw Error(ErrorCode::usage, dir_.path(),
+              fmt::format("{} was made from another checkpoint: its source is {}, this checkpoint's is {}; "
+                          "choose another --ckpt-id or another directory, or remove what is there with "
+                          "verify-ckpt-id prune",
+                          prefix_ == kCacheRecords ? "what is there" : prefix_.substr(1), there, source_))
+      .labelled("other-source");
+}
+
+void Records::claim() const {
+  const std::vector<LockFile> held = lock();
+  refuse_other_source();
+  if (source_.empty()) return;
+  if (const std::string other = claimed(); !other.empty() && other != source_ && in_work())
+    throw Error(ErrorCode::usage, dir_.path(),
+                fmt::format("another run is writing this from another checkpoint: its source is {}, this "
+                            "checkpoint's is {}; choose another --ckpt-id or another directory",
+                            printable(other), source_))
+        .labelled("other-source");
+  if (recorded_source() == source_) return;
+  if (manifest())
+    context_.progress.warn(
+        fmt::format("{} does not say what it was made of (it is older than fingerprints): whether it is this "
+                    "checkpoint tells verify-ckpt-id check --checkpoint DIR --sample 20",
+                    dir_.get().path_of(manifest_)));
+  if (claimed() == source_) return;
+  dir_.get()
+      .make_private_dir(prefix_, context_.group_shared)
+      .write_atomically(kClaim, source_, context_.group_shared ? 0660 : 0600);
+}
+
+std::string Records::manifest_problem() const {
+  const Dir* const dir = dir_.find();
+  if (dir == nullptr || !dir->exists(manifest_)) return "";
+  try {
+    parse_manifest(dir->read_text(manifest_, manifest_text_limit(context_.memory)), dir->path_of(manifest_),
+                   context_.memory);
+    return "";
+  } catch (const Error& error) {
+    return error.reason();
+  }
+}
 
 std::string Records::record_name(std::uint64_t layer) {
   return fmt::format("layer{}.json", layer);
@@ -51,7 +147,9 @@ std::optional<Record> Records::read(const Dir& records, std::uint64_t layer) con
 }
 
 void Records::write(const Dir& records, std::uint64_t layer, const Record& record) const {
-  const Json json = {{kManifest, parse_json(to_json(record.manifest), prefix_)}, {kFiles, record.stamps}};
+  Json manifest = parse_json(to_json(record.manifest), prefix_);
+  manifest.erase(kDigest);  // of a text that this is not
+  const Json json = {{kManifest, std::move(manifest)}, {kFiles, record.stamps}};
   records.write_atomically(record_name(layer), compact(json), context_.group_shared ? 0660 : 0600);
 }
 
@@ -64,7 +162,8 @@ std::shared_ptr<const Manifest> Records::manifest() const {
     kept_.manifest = nullptr;
     try {
       kept_.manifest = std::make_shared<const Manifest>(
-          parse_manifest(dir->read_text(manifest_, kMostManifestBytes), dir->path_of(manifest_)));
+          parse_manifest(dir->read_text(manifest_, manifest_text_limit(context_.memory)),
+                         dir->path_of(manifest_), context_.memory));
     } catch (const Error& error) {
       say_ignored(dir->path_of(manifest_), error.reason());
     }
@@ -84,6 +183,11 @@ std::optional<Record> Records::find(std::uint64_t layer) const {
 
 void Records::put(std::uint64_t layer, const Record& record) const {
   const std::vector<LockFile> held = lock();
+  // A run of another source that came before this one had a lock on any layer.
+  if (const std::string other = claimed(); !other.empty() && !source_.empty() && other != source_)
+    throw Error(ErrorCode::usage, dir_.path(),
+                "another run has begun to write this from another checkpoint; choose another --ckpt-id")
+        .labelled("other-source");
   write(dir_.get().make_private_dir(prefix_, context_.group_shared), layer, record);
 }
 
@@ -128,6 +232,7 @@ bool Records::seal(const std::vector<std::uint64_t>& layers) const {
   if (records || !dir.exists(manifest_)) dir.write_atomically(manifest_, to_json(whole));
   // Records that are merged go. Those that know of FP4 parts which other layers lack yet stay.
   if (records) {
+    records->unlink(kClaim);
     for (std::size_t i = 0; i < layers.size(); ++i)
       if (found[i].facts->fp4 == whole.facts->fp4) records->unlink(record_name(layers[i]));
     for (const std::string& name : records->list())
@@ -184,6 +289,13 @@ Manifest merge(std::vector<Manifest> layers) {
   Manifest out = layers.front();
   for (std::size_t i = 1; i < layers.size(); ++i) {
     const Manifest& next = layers[i];
+    if (out.facts->source.empty()) out.facts->source = next.facts->source;
+    if (!next.facts->source.empty() && next.facts->source != out.facts->source)
+      throw Error(ErrorCode::difference, "",
+                  fmt::format("layers {} and {} were made from different checkpoints ({} and {})",
+                              layers.front().facts->layers.front(), next.facts->layers.front(),
+                              out.facts->source, next.facts->source))
+          .labelled("other-source");
     out.facts->layers.push_back(next.facts->layers.front());
     out.facts->id_by_download |= next.facts->id_by_download;
     if (cache) {

@@ -34,7 +34,20 @@ class Records {
   // In `dir`, by name: records <prefix>/layer<n>.json, locks <prefix>.layer<n>.lock and <prefix>.lock, and
   // the final manifest. Nothing that starts with the prefix is left after seal(). The directory <prefix> is
   // ours alone: Error where it is not.
-  Records(const Context& context, const OutputDir& dir, std::string prefix, std::string manifest);
+  // source: fingerprint of what this run makes layers of (FORMAT.md section 10); empty: not known.
+  Records(const Context& context, const OutputDir& dir, std::string prefix, std::string manifest,
+          std::string source);
+
+  // Fingerprint of what the artifact is made of so far, by manifest, records or another run's claim; empty:
+  // not known.
+  std::string source() const;
+  // Error (usage, "other-source", both named): it is made of something else than this run's source.
+  void refuse_other_source() const;
+  // The same, and from now on no run of another source gets in. The directory is there.
+  void claim() const;
+
+  // Why the manifest that is there cannot be used; empty: it can, or there is none.
+  std::string manifest_problem() const;
 
   // The layer's record, or else its share of the manifest. Unreadable ones count as absent, and this is said.
   std::optional<Record> find(std::uint64_t layer) const;
@@ -59,12 +72,15 @@ class Records {
   std::optional<Dir> directory() const;  // of the records; none: there are none
   std::optional<Record> read(const Dir& records, std::uint64_t layer) const;
   void write(const Dir& records, std::uint64_t layer, const Record& record) const;
+  std::string claimed() const;  // what a run that has not finished makes it of; empty: nothing is claimed
+  std::string recorded_source() const;
+  bool in_work() const;                              // another run holds a layer
   std::shared_ptr<const Manifest> manifest() const;  // null: there is none that is sound
   void say_ignored(const std::string& path, const std::string& why) const;
 
   const Context& context_;
   const OutputDir& dir_;
-  const std::string prefix_, manifest_;
+  const std::string prefix_, manifest_, source_;
 
   // The manifest as last read: tens of thousands of digests are not parsed once per layer. Layers are asked
   // for from several threads.
@@ -80,7 +96,7 @@ class Records {
 // not.
 std::optional<Manifest> layer_of(const Manifest& manifest, std::uint64_t layer);
 // The inverse: manifests of single layers of one artifact put together, ascending layers. Of a planes cache
-// whose layers do not all have FP4 parts, those are left out.
+// whose layers do not all have FP4 parts, those are left out. Errors: layers of two sources.
 Manifest merge(std::vector<Manifest> layers);
 // Lowers a planes cache's manifest to the parts of this FP4 tier.
 void keep_tier(Manifest& manifest, format::Fp4Tier tier);

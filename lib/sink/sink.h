@@ -44,15 +44,26 @@ class Sink {
   virtual std::uint64_t rank() const = 0;
   // Files that are open while one of its layers is being written.
   virtual std::size_t open_files() const = 0;
-  // Makes the directory (and an empty pack) ready. Errors: something else is in its place.
+  // Error (usage, "other-source"): what is there was made from another checkpoint. Changes nothing.
+  virtual void refuse_other_source() = 0;
+  // Makes the directory (and an empty pack) ready. Errors: something else is in its place, or it was made
+  // from another checkpoint.
   virtual void prepare() = 0;
-  // Sections still to be made for a layer; none: the layer is finished.
+  // Sections still to be made for a layer; none: the layer is finished. A layer whose files are there without
+  // a record is made, too: what is there is compared with it and kept as far as it is the same.
   virtual SectionSet missing(const SparseLayer& layer) = 0;
   // Bytes of disk that writing these layers will take beyond what is there already.
   virtual std::uint64_t space_needed(const std::vector<const SparseLayer*>& layers) = 0;
   // Starts (over) a layer; `sections` as missing() said. Null where another run is writing it, or wrote it
   // since.
   virtual std::unique_ptr<LayerOutput> open_layer(const SparseLayer& layer, const SectionSet& sections) = 0;
+  // What stands there: how many of these layers are finished, how many have all their files and no record, so
+  // that they are compared, and what is to be said of it.
+  struct Standing {
+    std::uint64_t finished = 0, compared = 0;
+    std::string remark;
+  };
+  virtual Standing standing(const std::vector<const SparseLayer*>& layers) = 0;
   // Once every layer of the model is there: merges the records into the manifest and removes them. False
   // where layers are still missing. Harmless to repeat.
   virtual bool seal() = 0;

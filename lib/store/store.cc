@@ -40,6 +40,19 @@ void take_facts(Os& os, Found& found, Fits fits) {
   }
 }
 
+// What it was made of: its manifest says it, or the records of a build that has not finished.
+template <typename Found>
+void take_source(Os& os, Found& found, const std::string& records) {
+  if (found.facts) found.source = found.facts->source;
+  if (!found.source.empty() || !found.unfinished) return;
+  const Context context{os};
+  const OutputDir directory(os, parent_of(found.manifest_path()), ".");
+  try {
+    found.source = Records(context, directory, records, name_of(found.manifest_path()), "").source();
+  } catch (const Error&) {  // records that are not ours say nothing
+  }
+}
+
 FoundCache look_at_cache(Os& os, const std::string& root, const std::string& name) {
   FoundCache cache;
   cache.name = name;
@@ -85,6 +98,7 @@ FoundCache look_at_cache(Os& os, const std::string& root, const std::string& nam
              facts.rank == meta.rank && facts.zero_mode == meta.zero_mode &&
              (facts.fp4 == format::Fp4Tier::quintal) == meta.split;
     });
+  take_source(os, cache, std::string(kCacheRecords));
   return cache;
 }
 
@@ -122,6 +136,7 @@ FoundPack look_at_pack(Os& os, const std::string& stem, std::uint64_t rank, std:
                                  facts.ckpt_id, facts.zero_mode),
                rank, world) == name_of(stem);
   });
+  take_source(os, pack, fmt::format(".{}", name_of(stem)));
   return pack;
 }
 

@@ -30,7 +30,8 @@ struct FoundCache {
   std::uint64_t bytes = 0;          // of all files
   bool unfinished = false;          // a build left records of single layers here
   std::optional<CacheFacts> facts;  // from a manifest.json that speaks of this cache
-  std::string note;                 // what is wrong with manifest.json
+  std::string source;  // fingerprint of what it was made of, by manifest or records; empty: not known
+  std::string note;    // what is wrong with manifest.json
   std::optional<KnownModel> model;  // from a manifest of its identity, or what tell_model() was told
 
   std::string manifest_path() const { return path + "/manifest.json"; }
@@ -58,6 +59,7 @@ struct FoundPack {
   std::uint64_t heat = 0;                  // bytes of the engine's heat file beside it; 0: none
   bool unfinished = false;
   std::optional<CacheFacts> facts;
+  std::string source;
   std::string note;
   std::optional<KnownModel> model;
 

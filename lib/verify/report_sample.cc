@@ -24,13 +24,17 @@ std::string to_text(const SampleReport& report) {
                         printable(difference.path), difference.offset, difference.layer, difference.expert,
                         difference.rank, difference.section, place_text(difference), difference.found,
                         difference.expected);
-    text += fmt::format("  repair: {}\n", printable(difference.repair));
+    if (!report.other_checkpoint) text += fmt::format("  repair: {}\n", printable(difference.repair));
   }
   text += fmt::format("{} experts ({}) compared with the checkpoint (seed {}), {}\n", report.experts,
                       exact_size(report.bytes), report.seed,
                       report.differences.empty()
                           ? "all equal"
                           : fmt::format("{} layers of files differ", report.differences.size()));
+  if (report.other_checkpoint)
+    text += fmt::format(
+        "this cache was made from another checkpoint: every expert that was looked at differs, and nothing "
+        "says what it was made of; there is nothing to repair\n");
   return text;
 }
 
@@ -38,6 +42,8 @@ Json to_json(const SampleReport& report) {
   Json out = {{"experts", report.experts},
               {"bytes", report.bytes},
               {"seed", report.seed},
+              {"experts_differing", report.differing},
+              {"other_checkpoint", report.other_checkpoint},
               {"differences", Json::array()}};
   for (const ContentDifference& difference : report.differences) {
     Json one = {{"file", printable(difference.path)},
@@ -47,8 +53,8 @@ Json to_json(const SampleReport& report) {
                 {"rank", difference.rank},
                 {"section", difference.section},
                 {"found", difference.found},
-                {"expected", difference.expected},
-                {"repair", printable(difference.repair)}};
+                {"expected", difference.expected}};
+    if (!report.other_checkpoint) one["repair"] = printable(difference.repair);
     if (!difference.tensor.empty()) {
       one["tensor"] = printable(difference.tensor);
       one["row"] = difference.row;

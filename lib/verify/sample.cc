@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <random>
 #include <set>
@@ -82,6 +83,7 @@ class Comparison {
     context_.progress.end();
     report_.experts = tasks.size();
     report_.seed = request.seed;
+    report_.differing = differing_;
     keep_first();
     return std::move(report_);
   }
@@ -185,6 +187,7 @@ class Comparison {
 
   void compare(const Task& task, Worker& worker) {
     const std::vector<Holder>& holders = holders_[task.layer->key];
+    bool differs = false;
     const ExpertSource::Loaded loaded = source_.load(task.layer->experts[task.expert], worker.input);
     for (const std::uint64_t rank : verdict_.boot.ranks) {
       SectionTargets targets{};
@@ -200,11 +203,14 @@ class Comparison {
               worker.converter->convert(source_.slices(loaded, rank), verdict_.boot.zero_mode, targets))
         source_.refuse(*loaded.expert, rank, *bad);
       for (const Holder& holder : holders)
-        if (holder.rank == rank) compare(task, holder, worker);
+        if (holder.rank == rank) differs |= compare(task, holder, worker);
     }
+    if (differs) ++differing_;
   }
 
-  void compare(const Task& task, const Holder& holder, Worker& worker) {
+  // Whether weights or scales differ.
+  bool compare(const Task& task, const Holder& holder, Worker& worker) {
+    bool content_differs = false;
     const File file = File::open_read(context_.os, holder.path);
     const std::uint64_t row = task.expert * holder.stride;
     std::uint64_t bytes = holder.padding;
@@ -215,6 +221,7 @@ class Comparison {
       const std::vector<std::uint8_t>& made = worker.made[static_cast<std::size_t>(place.section)];
       const auto differs = std::mismatch(stored.begin(), stored.end(), made.begin()).first;
       if (differs == stored.end()) continue;
+      content_differs = true;
       const Element element = first_difference(place.section, shape_, holder.rank, stored, made);
       const ExpertTensors& tensors =
           task.layer->experts[task.expert][static_cast<std::size_t>(element.projection)];
@@ -250,6 +257,7 @@ class Comparison {
     }
     const std::lock_guard<std::mutex> lock(mutex_);
     report_.bytes += bytes;
+    return content_differs;
   }
 
   static ContentDifference at(const Task& task, const Holder& holder, std::uint64_t offset) {
@@ -291,6 +299,7 @@ class Comparison {
   std::array<bool, format::kSections> wanted_{};
   std::vector<std::vector<Holder>> holders_;  // by layer key
   std::uint64_t output_bytes_ = 0, largest_ = 0;
+  std::atomic<std::uint64_t> differing_{0};
   std::mutex mutex_;
   SampleReport report_;
 };

@@ -33,6 +33,9 @@ struct SampleReport {
   std::uint64_t experts = 0;  // (layer, expert) pairs looked at
   std::uint64_t bytes = 0;    // compared
   std::uint64_t seed = 0;
+  std::uint64_t differing = 0;  // of the experts, in weights or scales
+  bool other_checkpoint =
+      false;  // all of them, and nothing says what the cache was made of: nothing to repair
   std::vector<ContentDifference> differences;  // the first one of each layer in each file
 };
 

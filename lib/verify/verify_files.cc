@@ -1,6 +1,8 @@
 #include "verify/verify_files.h"
 
 #include <fmt/format.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -8,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/user_cache.h"
 #include "manifest/digest_files.h"
 #include "manifest/foreign.h"
 #include "manifest/tree.h"
@@ -20,6 +23,7 @@ namespace {
 using Kind = Difference::Kind;
 
 constexpr std::uint64_t kMaxDerived = 16 << 20;
+constexpr std::string_view kVerified = "verified";
 
 // A file that is there with the right size, and what its content is held against.
 struct Candidate {
@@ -43,7 +47,15 @@ class Verifier {
         record_(context, options.root,
                 fmt::format("{}\n{}\n{}", real_path(options.root),
                             options.hashes ? 1 + options.hashes->xxh3 + 2 * options.hashes->sha256 : 0,
-                            sha256_hex(text))) {}
+                            sha256_hex(text)) +
+                    (options.subset ? fmt::format("\n{}/{} {}%", options.subset->part, options.subset->of,
+                                                  options.subset->percent)
+                                    : "")),
+        verified_key_(fmt::format("{}\n{}", real_path(options.root), sha256_hex(text))),
+        verified_(recall(context.os, kVerified, verified_key_)) {
+    if (!verified_.is_object()) verified_ = Json::object();
+    if (options.in_place) directory_ = status(context.os, options.root);
+  }
 
   Verification run() {
     for (const FileEntry& entry : manifest_.files) look(entry);
@@ -100,10 +112,19 @@ class Verifier {
                                  : item.kind == directory ? "a directory"
                                                           : "a device, FIFO or socket",
                                  expected));
+    look_at_owner(entry.path, item.status);
     const auto size = static_cast<std::uint64_t>(item.status.st_size);
     if (entry.size != kUnknownSize && size != entry.size)
       return differs(Kind::size, entry.path, fmt::format("has {} bytes, {} were expected", size, entry.size));
     if (!options_.quick) add_candidate(entry, item.status);
+  }
+
+  // Whoever owns a file can change it. Directories that a group writes to hold files of many.
+  void look_at_owner(const std::string& path, const struct stat& status) {
+    if (!directory_ || (directory_->st_mode & (S_IWGRP | S_IWOTH)) != 0) return;
+    if (status.st_uid == directory_->st_uid || status.st_uid == geteuid() || status.st_uid == 0) return;
+    differs(Kind::owner, path,
+            fmt::format("belongs to user {}, its directory to {}", status.st_uid, directory_->st_uid));
   }
 
   void add_candidate(const FileEntry& entry, const struct stat& status) {
@@ -137,6 +158,7 @@ class Verifier {
     if (item.kind == TreeItem::Kind::missing)
       return differs(Kind::missing, derived.path, "a file was expected");
     if (item.kind != TreeItem::Kind::file) return differs(Kind::kind, derived.path, "is not a file");
+    look_at_owner(derived.path, item.status);
     std::string found;
     try {
       found = read_text(context_.os, full, kMaxDerived);
@@ -178,6 +200,10 @@ class Verifier {
         file.zero_gaps = manifest_.kind == ManifestKind::pack;
         candidate.blocks = file.ranges.size();
       }
+      if (verified_lately(candidate)) {
+        result_.bytes_before += file.size;
+        continue;
+      }
       file.runs = still_to_do(candidate, file);
       if (file.runs.empty() && !file.zero_gaps) continue;
       todo.push_back(std::move(file));
@@ -192,6 +218,42 @@ class Verifier {
     }
     record_.drop();
     for (const Candidate& candidate : candidates_) conclude(candidate);
+    if (!options_.subset) remember_verified(number);
+  }
+
+  bool verified_lately(const Candidate& candidate) const {
+    if (!options_.since) return false;
+    const auto found = verified_.find(candidate.entry->path);
+    try {
+      return found != verified_.end() && found->at("file") == file_stamp(candidate.status) &&
+             found->at("time").get<std::int64_t>() + options_.since->count() >= time(nullptr);
+    } catch (const Json::exception&) {  // not written by us
+      return false;
+    }
+  }
+
+  // Of the candidates that were read now: when each was found good.
+  void remember_verified(const std::vector<std::size_t>& read) {
+    for (const std::size_t i : read) {
+      const Candidate& candidate = candidates_[i];
+      if (candidate.bad.empty() && candidate.trouble.empty() && !candidate.unreadable)
+        verified_[candidate.entry->path] = {{"file", file_stamp(candidate.status)}, {"time", time(nullptr)}};
+      else
+        verified_.erase(candidate.entry->path);
+    }
+    if (!verified_.empty()) remember(context_.os, kVerified, verified_key_, verified_);
+  }
+
+  // Of these blocks, those that are in the subset that was asked for.
+  VerifyRecord::Runs in_subset(const VerifyRecord::Runs& runs, bool whole) {
+    constexpr std::size_t kTogether = 8;  // blocks that are chosen together
+    if (!options_.subset) return runs;
+    if (whole) return options_.subset->holds(subset_number_++) ? runs : VerifyRecord::Runs();
+    VerifyRecord::Runs out;
+    for (const auto& [first, last] : runs)
+      for (std::size_t at = first; at < last; at += kTogether)
+        if (options_.subset->holds(subset_number_++)) out.emplace_back(at, std::min(at + kTogether, last));
+    return out;
   }
 
   // The blocks that an interrupted run did not find good. A digest of the whole file is all or nothing.
@@ -208,9 +270,19 @@ class Verifier {
     }
     if (at < candidate.blocks) runs.emplace_back(at, candidate.blocks);
     if (candidate.blocks != 0 && runs.empty()) left = 0;
-    if ((candidate.sha256 || candidate.git_sha1) && !runs.empty()) {
+    const bool whole = candidate.sha256 || candidate.git_sha1;
+    if (whole && !runs.empty()) {
       runs = {{0, candidate.blocks}};
       left = file.size;
+    }
+    if (options_.subset) {
+      runs = in_subset(runs, whole);
+      left = whole && !runs.empty() ? file.size : 0;
+      if (!whole)
+        for (const auto& [first, last] : runs)
+          for (std::size_t block = first; block < last; ++block) left += file.ranges[block].size;
+      result_.bytes += left;
+      return runs;
     }
     result_.bytes += left;
     result_.bytes_before += file.size - left;
@@ -301,6 +373,10 @@ class Verifier {
   const Manifest& manifest_;
   const VerifyOptions& options_;
   VerifyRecord record_;
+  const std::string verified_key_;
+  Json verified_;                           // by path: the file's stamp and when all of it was found good
+  std::optional<struct stat> directory_{};  // whose owner the files should have
+  std::uint64_t subset_number_ = 0;
   std::vector<Candidate> candidates_;
   std::map<std::string, std::pair<std::uint64_t, std::string>> remarks_;
   Verification result_;
@@ -328,6 +404,8 @@ std::string_view name(Difference::Kind kind) {
       return "identity";
     case Kind::listing:
       return "listing";
+    case Kind::owner:
+      return "owner";
   }
   return "";
 }
@@ -335,7 +413,8 @@ std::string_view name(Difference::Kind kind) {
 Verification verify_files(const Context& context, const Manifest& manifest, std::string_view manifest_text,
                           const VerifyOptions& options) {
   if (!S_ISDIR(status(context.os, options.root).st_mode)) throw Error(options.root, "is not a directory");
-  const std::optional<std::string> other = other_identity(context.os, manifest, options.root);
+  const std::optional<std::string> other =
+      options.in_place ? std::nullopt : other_identity(context.os, manifest, options.root);
   if (!other) return Verifier(context, manifest, manifest_text, options).run();
   const Manifest local = under_identity(manifest, *other);
   Verification result = Verifier(context, local, manifest_text, options).run();

@@ -1,6 +1,7 @@
 // Whether files are what a manifest says. Nothing is ever written where they are.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,19 +11,25 @@
 #include "base/context.h"
 #include "manifest/make_manifest.h"
 #include "manifest/manifest.h"
+#include "verify/subset.h"
 
 namespace planesmith {
 
 struct VerifyOptions {
-  std::string root;                // the directory that stands for the manifest's
+  std::string root{};              // the directory that stands for the manifest's
   std::string manifest_path{};     // never counted as an extra file
   std::optional<Hashes> hashes{};  // none: XXH3 where it is recorded, else what is
   bool quick = false;              // presence, kind, size, meta.json and sidecars only
   bool allow_extra = false;
+  // The manifest lies where it belongs: another identity is damage, and files of other owners are told.
+  bool in_place = false;
+  std::optional<Subset> subset{};  // names and sizes are looked at of all files
+  // Contents found good in this time by an earlier run, of files that were not changed since, are not read.
+  std::optional<std::chrono::seconds> since{};
 };
 
 struct Difference {
-  enum class Kind { missing, extra, kind, link, size, content, unreadable, identity, listing } kind;
+  enum class Kind { missing, extra, kind, link, size, content, unreadable, identity, listing, owner } kind;
   std::string path;
   std::string what;                   // found and expected, in words
   std::vector<std::size_t> blocks{};  // content: which block digests differ
@@ -34,7 +41,7 @@ struct Verification {
   std::vector<Difference> differences;  // sorted by path
   std::vector<std::string> notes;
   std::uint64_t files = 0, bytes = 0;  // compared; bytes of content that was read now ...
-  std::uint64_t bytes_before = 0;      // ... and, of an interrupted run, before
+  std::uint64_t bytes_before = 0;      // ... and by an earlier run
   std::string
       found_identity;  // of the cache or pack, where that is the only thing another manifest would change
   bool ok() const { return differences.empty(); }

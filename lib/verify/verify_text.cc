@@ -160,7 +160,7 @@ std::string to_text(const Manifest& manifest, const Verification& result, const 
           ? "names, kinds and sizes only"
           : fmt::format("{} read", exact_size(result.bytes)) +
                 (result.bytes_before == 0 ? ""
-                                          : fmt::format(", {} found good by an interrupted run before",
+                                          : fmt::format(", {} found good by an earlier run",
                                                         exact_size(result.bytes_before)));
   if (result.ok())
     return out + fmt::format("ok: {} files are what the manifest says ({})\n", result.files, read);

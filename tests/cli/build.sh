@@ -15,7 +15,7 @@ for file in $(as_engine "$RIGHT"); do same "$RIGHT/$file" "t/$file"; done
 # --- again: nothing to do; --json; --quiet ---
 expect 0 build-planescache "$CK" -o t/planescache --store t/store --ckpt-id $PIN --json -q
 [ -s err ] && fail "--quiet said something: $(cat err)"
-prints '"converted_layers": 0'; prints '"complete": true'
+prints '"layers_converted": 0'; prints '"complete": true'
 python3 -c 'import json, sys; json.load(open("out"))' 2>/dev/null || fail "--json is not one document"
 
 # --- two processes at once over disjoint layers, into one output ---

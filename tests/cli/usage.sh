@@ -5,23 +5,46 @@ CK=$GOLDEN/ds4-mini/checkpoint
 
 for program in build-planescache build-fp4-packs verify-ckpt-id pack-chunks repack-experts; do
   expect 2 $program --no-such-flag
-  says "^$program: '--no-such-flag' is no flag of this program"
+  says "^$program: '--no-such-flag' is not an option of this program"
   expect 0 $program --version
   prints "^$program \(planesmith [0-9.]+\)$"
   prints '^zstd .* xxHash .*OpenSSL'
 done
 expect 2 verify-ckpt-id chekc --planescache x
-says "'chekc' is not a subcommand; there are: id, manifest, verify, check, list, audit, prune, rekey"
+says "'chekc' is not a subcommand; did you mean check\? there are: id, manifest, verify, repair, check, list, audit, prune, rekey"
 expect 2 verify-ckpt-id check --planescach x
-says "'--planescach' is no flag"
+says "'--planescach' is not an option of this program; did you mean --planescache\?"
 expect 2 verify-ckpt-id id "$CK" --nope
-says "'--nope' is no flag"
+says "'--nope' is not an option"
 expect 2 build-planescache "$CK" -o new more
-says "'more' is no argument"
+says "'more' is not an argument"
 expect 2 build-planescache "$CK"
 says '--out is required'
 expect 0 build-planescache "$CK" -o new -n --memory 3GB
 says '^memory cap: 2.79 GiB \(3000000000 bytes\)$'
+
+# A value that is none of those accepted; sizes as people write them.
+expect 2 build-planescache "$CK" -o new --fp4 nibbel
+says 'did you mean nibble\?'
+expect 2 build-planescache "$CK" -o new --zero-mode atl
+says 'did you mean alt\?'
+for size in 3G 3g 3GiB 3gib 3221225472; do
+  expect 0 build-planescache "$CK" -o new -n --memory $size
+  says '^memory cap: 3.00 GiB \(3221225472 bytes\)$'
+done
+expect 0 build-planescache "$CK" -o new -n --memory 64M && says '^memory cap: 64.0 MiB'
+for size in 3Q 3.5G G '3 G' -1; do expect 2 build-planescache "$CK" -o new -n --memory "$size"; done
+
+# What is said of CUDA is what the backend says.
+if build-planescache --version | grep -q 'CUDA backend not built in'; then
+  expect 1 build-planescache "$CK" -o new -n --backend cuda --ckpt-id x && says 'built without it'
+  expect 1 build-planescache "$CK" -o new -n --gpus 0 --ckpt-id x && says 'built without it'
+else
+  build-planescache --version | grep -q 'CUDA backend built in' || fail "--version says nothing of CUDA"
+  build-planescache "$CK" -o new -n --backend cuda --ckpt-id x 2>"$WORK/err"
+  grep -q 'built without it' "$WORK/err" && fail "--version says that CUDA is built in"
+fi
+expect 2 build-planescache "$CK" -o new -n --backend cpu --gpus 0 --ckpt-id x
 
 # One limit for the world, wherever it is given.
 expect 2 verify-ckpt-id check --planescache x --world 4097

@@ -328,6 +328,10 @@ bool ready(Gpu& gpu, std::string& why) {
 
 }  // namespace
 
+bool cuda_built_in() {
+  return true;
+}
+
 std::unique_ptr<Backend> make_cuda_backend(const std::vector<std::uint64_t>& gpus, std::string& why) {
   int driver = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {

@@ -1,0 +1,36 @@
+// The operating system, with a count of the bytes that went through it: what a run reports as read and
+// written.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/os.h"
+
+namespace planesmith {
+
+class CountedOs : public Os {
+ public:
+  ssize_t pread(int fd, void* to, std::size_t n, off_t offset) override {
+    return count(read_, Os::pread(fd, to, n, offset));
+  }
+  ssize_t read(int fd, void* to, std::size_t n) override { return count(read_, Os::read(fd, to, n)); }
+  ssize_t pwrite(int fd, const void* from, std::size_t n, off_t offset) override {
+    return count(written_, Os::pwrite(fd, from, n, offset));
+  }
+  ssize_t write(int fd, const void* from, std::size_t n) override {
+    return count(written_, Os::write(fd, from, n));
+  }
+
+  std::uint64_t bytes_read() const { return read_; }
+  std::uint64_t bytes_written() const { return written_; }
+
+ private:
+  static ssize_t count(std::atomic<std::uint64_t>& bytes, ssize_t n) {
+    if (n > 0) bytes.fetch_add(static_cast<std::uint64_t>(n), std::memory_order_relaxed);
+    return n;
+  }
+  std::atomic<std::uint64_t> read_{0}, written_{0};
+};
+
+}  // namespace planesmith

@@ -1,0 +1,60 @@
+#include "pipeline/estimate.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <vector>
+
+#include "base/file.h"
+#include "base/size.h"
+
+namespace planesmith {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kEach = std::chrono::milliseconds(500);
+constexpr std::uint64_t kPieceBytes = 8 * kMiB, kMostWritten = kGiB;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+DiskRates measure_disks(const Context& context, const Checkpoint& checkpoint, const std::string& directory) {
+  DiskRates rates;
+  std::vector<std::uint8_t> buffer(kPieceBytes);
+  const Clock::time_point reading = Clock::now();
+  std::uint64_t bytes = 0;
+  // The first of each shard, then the second of each, ...
+  for (std::uint64_t round = 0, any = 1; any != 0 && Clock::now() - reading < kEach; ++round) {
+    any = 0;
+    for (const Shard& shard : checkpoint.shards()) {
+      const std::uint64_t at = round * 16 * kPieceBytes;
+      if (at >= shard.file_bytes || Clock::now() - reading >= kEach) continue;
+      context.check_stop();
+      const File file = File::open_read(context.os, shard.path);
+      file.drop_cache(at, kPieceBytes);
+      any += file.read_some(buffer, at);
+    }
+    bytes += any;
+  }
+  if (bytes != 0) rates.read = static_cast<double>(bytes) / seconds_since(reading);
+
+  const std::string path = join(directory, fmt::format(".planesmith-estimate.{}", getpid()));
+  const Clock::time_point writing = Clock::now();
+  std::uint64_t written = 0;
+  File file = File::create(context.os, path);
+  context.os.unlink(path.c_str());  // gone whatever happens
+  while (Clock::now() - writing < kEach && written < kMostWritten) {
+    context.check_stop();
+    file.write(buffer, written);
+    written += buffer.size();
+    file.sync();
+  }
+  rates.write = static_cast<double>(written) / seconds_since(writing);
+  return rates;
+}
+
+}  // namespace planesmith

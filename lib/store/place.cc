@@ -1,0 +1,98 @@
+#include "store/place.h"
+
+#include <fmt/format.h>
+
+#include <regex>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace planesmith {
+namespace {
+
+bool is_directory(Os& os, const std::string& path) {
+  struct stat st {};
+  return os.stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+// The root of the planes cache that a directory is part of; empty: of none.
+std::string root_above(const std::string& real) {
+  static const std::regex inside("(.*)/v2(/[0-9a-f]{20}(/tp[0-9]+-rank[0-9]+)?)?");
+  std::smatch match;
+  return std::regex_match(real, match, inside) ? match[1].str() : "";
+}
+
+bool has_cache(Os& os, const std::string& path) {
+  return is_directory(os, join(path, "v2"));
+}
+
+bool has_packs(Os& os, const std::string& path) {
+  static const std::regex pack(
+      "(base|delta|fp4|fp4q)\\.v2\\.[0-9a-f]{20}\\.rank[0-9]+of[0-9]+\\.(pack|json)");
+  for (const std::string& name : list_dir(os, path))
+    if (std::regex_match(name, pack)) return true;
+  return false;
+}
+
+// The first directory below for which `has` holds; empty: none.
+std::string below(Os& os, const std::string& path, bool (*has)(Os&, const std::string&)) {
+  for (const std::string& name : list_dir(os, path))
+    if (const std::string child = join(path, name); is_directory(os, child) && has(os, child)) return child;
+  return "";
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+  throw Error(path, what).labelled("not-found");
+}
+
+void look_at(Os& os, const std::string& path, const char* kind) {
+  if (!exists(os, path)) refuse(path, fmt::format("there is no such directory; give the {}", kind));
+  if (!is_directory(os, path)) refuse(path, fmt::format("is not a directory; give the {}", kind));
+}
+
+}  // namespace
+
+void refuse_wrong_place(Os& os, const std::string& root, const std::string& directory) {
+  if (!root.empty()) {
+    look_at(os, root, "root of a planes cache, which was --out of the build");
+    if (!has_cache(os, root)) {
+      if (const std::string real = root_above(real_path(root)); !real.empty())
+        refuse(root, fmt::format("is a part of a planes cache; give its root, {}", real));
+      if (has_packs(os, root)) refuse(root, "holds packs and no planes cache; give it with --store");
+      if (const std::string child = below(os, root, has_cache); !child.empty())
+        refuse(root, fmt::format("holds no planes cache itself; give {}", child));
+    }
+  }
+  // Directories of several ranks, "0=/nvme0,1=/nvme1", are looked at where they are taken apart.
+  if (!directory.empty() && directory.find('=') == std::string::npos) {
+    look_at(os, directory, "directory of the packs");
+    if (!has_packs(os, directory)) {
+      if (has_cache(os, directory))
+        refuse(directory, "holds a planes cache and no packs; give it with --planescache");
+      if (const std::string child = below(os, directory, has_packs); !child.empty())
+        refuse(directory, fmt::format("holds no packs itself; give {}", child));
+    }
+  }
+}
+
+std::vector<std::string> remarks_on(const Store& store) {
+  std::vector<std::string> out;
+  for (const FoundCache& cache : store.caches) {
+    if (!cache.problem.empty()) out.push_back(fmt::format("{}: {}", cache.path, cache.problem));
+    if (cache.unfinished)
+      out.push_back(
+          fmt::format("{}: its build has not finished, {} layers are there; run the same command again",
+                      cache.path, cache.layers.size()));
+  }
+  for (const FoundPack& pack : store.packs) {
+    if (!pack.problem.empty()) out.push_back(fmt::format("{}.pack: {}", pack.stem, pack.problem));
+    if (pack.unfinished)
+      out.push_back(
+          fmt::format("{}.pack: its build has not finished, {} layers are there; run the same command "
+                      "again",
+                      pack.stem, pack.sidecar ? pack.sidecar->layer_keys.size() : 0));
+  }
+  return out;
+}
+
+}  // namespace planesmith

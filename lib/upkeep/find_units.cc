@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <regex>
+#include <set>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "chunks/chunk_set.h"
+#include "format/planescache.h"
+#include "manifest/tree.h"
+#include "upkeep/units.h"
+
+namespace planesmith {
+namespace {
+
+constexpr int kDeepest = 32;  // directories below each other
+constexpr std::string_view kPackManifest = ".pack.manifest.json";
+
+bool is_rank_directory(const std::string& path) {
+  static const std::regex rank("tp[1-9][0-9]{0,9}-rank(0|[1-9][0-9]{0,9})"), key("[0-9a-f]{20}");
+  return std::regex_match(name_of(path), rank) && std::regex_match(name_of(parent_of(path)), key);
+}
+
+// The stem of a pack that a file belongs to; empty: to none.
+std::string pack_stem_of(const std::string& name) {
+  static const std::regex pack(
+      "((?:base|delta|fp4|fp4q)\\.v2\\.[0-9a-f]{20}\\.rank(?:0|[1-9][0-9]{0,9})of[1-9][0-9]{0,9})"
+      "\\.(?:pack|json|pack\\.manifest\\.json)");
+  std::smatch match;
+  return std::regex_match(name, match, pack) ? match[1].str() : "";
+}
+
+// NAME of NAME.tar.zst.part.000; empty: not a part.
+std::string set_of(const std::string& name) {
+  const std::size_t at = name.rfind(".tar.zst.part");
+  return at == std::string::npos ? "" : name.substr(0, at);
+}
+
+// Whether a file of such a name may be a manifest of a tree or of chunks.
+bool is_manifest_name(const std::string& name) {
+  return name == "manifest.json" || name.ends_with(".manifest.json") ||
+         (name.starts_with("manifest.") && name.ends_with(".json"));
+}
+
+Unit pack_unit(const std::string& directory, const std::string& stem) {
+  const std::string path = join(directory, stem) + ".pack";
+  return {ManifestKind::pack, path, directory, path + ".manifest.json"};
+}
+
+class Search {
+ public:
+  explicit Search(const Context& context) : context_(context) {}
+
+  void directory(const std::string& path, int depth) {
+    context_.check_stop();
+    if (is_rank_directory(depth == 0 ? real_path(path) : path)) {
+      units_.push_back({ManifestKind::planescache, path, path, join(path, "manifest.json")});
+      return;
+    }
+    const std::vector<std::string> names = list_dir(context_.os, path);
+    std::set<std::string> stems, sets, of_sets;
+    for (const std::string& name : names)
+      if (const std::string set = set_of(name); !set.empty()) sets.insert(set);
+    for (const std::string& set : sets) {
+      std::string manifest = chunks::find_manifest(context_.os, path, set);
+      if (manifest.empty()) manifest = join(path, fmt::format("manifest.{}.json", set));
+      of_sets.insert(name_of(manifest));
+      units_.push_back({ManifestKind::chunks, path, path, manifest});
+    }
+    for (const std::string& name : names) {
+      const TreeItem item = look_at(context_.os, path, name);
+      if (item.kind == TreeItem::Kind::directory && depth < kDeepest && !is_of_tools(name))
+        directory(join(path, name), depth + 1);
+      if (item.kind != TreeItem::Kind::file || of_sets.contains(name)) continue;
+      if (const std::string stem = pack_stem_of(name); !stem.empty())
+        stems.insert(stem);
+      else if (is_manifest_name(name) && looks_ours(join(path, name)))
+        file(join(path, name));
+    }
+    for (const std::string& stem : stems) units_.push_back(pack_unit(path, stem));
+  }
+
+  // A manifest, or a file of a pack.
+  void file(const std::string& path) {
+    const std::string directory = parent_of(path), name = name_of(path);
+    if (const std::string stem = pack_stem_of(name); !stem.empty()) {
+      units_.push_back(pack_unit(directory, stem));
+    } else if (name == "manifest.json" && is_rank_directory(real_path(directory))) {
+      units_.push_back({ManifestKind::planescache, directory, directory, path});
+    } else {
+      ManifestKind kind = ManifestKind::tree;
+      try {
+        kind = read_manifest(context_.os, path, context_.memory).kind;
+      } catch (const Error&) {  // told when it is looked at
+      }
+      units_.push_back({kind, directory, directory, path});
+    }
+  }
+
+  std::vector<Unit> take() {
+    std::sort(units_.begin(), units_.end(), [](const Unit& a, const Unit& b) {
+      return std::pair(a.path, a.manifest_path) < std::pair(b.path, b.manifest_path);
+    });
+    return std::move(units_);
+  }
+
+ private:
+  // Other programs have files of such names, too. Two words, so that one may be damaged.
+  bool looks_ours(const std::string& path) const {
+    std::string head(4096, '\0');
+    const File file = File::open_read(context_.os, path);
+    head.resize(file.read_some({reinterpret_cast<std::uint8_t*>(head.data()), head.size()}, 0));
+    return head.find("\"covers\"") != head.npos || head.find("\"planesmith ") != head.npos;
+  }
+
+  const Context& context_;
+  std::vector<Unit> units_;
+};
+
+}  // namespace
+
+std::vector<Unit> find_units(const Context& context, const std::string& path) {
+  if (!exists(context.os, path))
+    throw Error(path,
+                "there is no such file or directory; name a cache's root, a store, a directory of chunks "
+                "or a manifest")
+        .labelled("not-found");
+  Search search(context);
+  if (!S_ISDIR(status(context.os, path).st_mode)) {
+    search.file(path);
+    return search.take();
+  }
+  search.directory(path == "/" ? path : path.substr(0, path.find_last_not_of('/') + 1), 0);
+  std::vector<Unit> units = search.take();
+  if (units.empty())
+    throw Error(path,
+                "holds no planes cache, no pack and no manifest; name the directory that was given to "
+                "--out or --store, or the manifest itself")
+        .labelled("not-found");
+  return units;
+}
+
+}  // namespace planesmith

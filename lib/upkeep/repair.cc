@@ -1,0 +1,403 @@
+#include "upkeep/repair.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "checkpoint/fingerprint.h"
+#include "chunks/chunk_set.h"
+#include "chunks/pack.h"
+#include "format/pack.h"
+#include "format/planescache.h"
+#include "manifest/known_model.h"
+#include "pipeline/build.h"
+#include "plan/describe.h"
+#include "sink/clear_gaps.h"
+#include "store/probe.h"
+#include "verify/sample.h"
+
+namespace planesmith {
+namespace {
+
+using Kind = Difference::Kind;
+
+// The checkpoint, opened when the first unit needs it.
+struct Source {
+  Checkpoint checkpoint;
+  Model model;
+  std::string fingerprint;
+};
+
+// What identifies a planes cache or pack, where it is known.
+struct Facts {
+  std::string ckpt_id;
+  std::uint64_t world = 1, rank = 0;
+  format::ZeroMode zero_mode = format::ZeroMode::automatic;
+  std::optional<format::Fp4Tier> fp4;
+  std::optional<format::Tier> tier;
+  std::optional<std::uint64_t> drafts;  // none: what is there tells
+};
+
+class Repair {
+ public:
+  Repair(const Context& context, const RepairRequest& request, Backend& backend)
+      : context_(context), request_(request), backend_(backend) {}
+
+  RepairReport run() {
+    RepairReport out;
+    std::set<std::string> seen;
+    for (const std::string& path : request_.paths)
+      for (const Unit& unit : find_units(context_, path))
+        if (seen.insert(real_path(parent_of(unit.manifest_path)) + "/" + name_of(unit.manifest_path)).second)
+          out.items.push_back(one(unit));
+    return out;
+  }
+
+ private:
+  RepairReport::Item one(const Unit& unit) {
+    RepairReport::Item item;
+    item.path = unit.path;
+    UnitReport report = verify_unit(context_, unit, {.allow_extra = true});
+    if (!report.problem.empty()) item.found.push_back(report.problem);
+    for (const Difference& difference : report.result.differences)
+      item.found.push_back(fmt::format("{}: {}", difference.path, difference.what));
+    if (report.ok()) {
+      item.good = true;
+      return item;
+    }
+    switch (unit.kind) {
+      case ManifestKind::planescache:
+      case ManifestKind::pack:
+        cache_or_pack(report, item);
+        break;
+      case ManifestKind::chunks:
+        chunks(report, item);
+        break;
+      case ManifestKind::tree:
+        item.left = report.to_do;
+        break;
+    }
+    if (request_.dry_run || item.done.empty()) return item;
+    const UnitReport after = verify_unit(context_, unit, {.allow_extra = true});
+    item.good = after.ok();
+    for (const Difference& difference : after.result.differences)
+      item.left.push_back(fmt::format("{}: {}", difference.path, difference.what));
+    if (!after.problem.empty()) item.left.push_back(after.problem);
+    return item;
+  }
+
+  void cache_or_pack(UnitReport& report, RepairReport::Item& item) {
+    if (!report.proper_path.empty()) {
+      item.left = report.to_do;
+      return;
+    }
+    for (const Difference& difference : report.result.differences) {
+      if (difference.kind != Kind::size || report.unit.kind != ManifestKind::pack) continue;
+      const std::uint64_t bytes = report.manifest->files.front().size;
+      act(item, fmt::format("set the size of {} to {} bytes", difference.path, bytes), [&] {
+        File file = File::open_write(context_.os, report.unit.path);
+        file.truncate(bytes);
+        file.sync();
+      });
+      if (request_.dry_run) break;
+      report = verify_unit(context_, report.unit, {.allow_extra = true});  // which rows that leaves damaged
+      break;
+    }
+    std::set<std::uint64_t> layers;  // indices
+    bool all = !report.manifest || (!report.problem.empty() && report.known_id.empty());
+    if (!all) {
+      if (!report.known_id.empty())
+        act(item, fmt::format("write {} again", report.unit.manifest_path),
+            [&] { write_small(report.unit.manifest_path, to_json(*report.manifest)); });
+      layers = damaged_layers(report);
+      small_files(report, layers, item);
+      for (const Difference& difference : report.result.differences)
+        if (difference.kind == Kind::link || difference.kind == Kind::kind || difference.kind == Kind::owner)
+          item.left.push_back(
+              fmt::format("{}: {}; that is for you to decide", difference.path, difference.what));
+      if (layers.empty()) return;
+    }
+    if (request_.checkpoint.empty()) {
+      item.left.push_back(
+          all ? "nothing says what the content should be: give --checkpoint DIR, so that it is compared"
+              : fmt::format("layers {} have to be made again: give --checkpoint DIR", numbers(layers)));
+      return;
+    }
+    rebuild(report, all ? std::optional<std::set<std::uint64_t>>() : layers, item);
+  }
+
+  // meta.json or the sidecar, which follow from the manifest, and bytes outside the rows.
+  void small_files(const UnitReport& report, const std::set<std::uint64_t>& damaged,
+                   RepairReport::Item& item) {
+    const Manifest& manifest = *report.manifest;
+    for (const Difference& difference : report.result.differences) {
+      for (const DerivedFile& derived : derived_files(manifest)) {
+        if (derived.path != difference.path || difference.kind == Kind::owner ||
+            difference.kind == Kind::kind)
+          continue;
+        const std::string path = join(report.unit.root, derived.path);
+        std::string content = derived.content;
+        if (manifest.kind == ManifestKind::pack) {
+          // Only sound layers may be listed; the others are when they are made again.
+          const CacheFacts& facts = *manifest.facts;
+          const std::vector<std::uint64_t> indices = model_of_manifest(facts, "").layers;
+          std::vector<std::uint64_t> keys;
+          for (std::size_t i = 0; i < indices.size(); ++i)
+            if (!damaged.contains(indices[i])) keys.push_back(facts.layers[i]);
+          content = format::sidecar_json(
+              format::pack_spec(*facts.tier, facts.geometry, format::rank_shape(facts.geometry, facts.world),
+                                facts.ckpt_id, facts.zero_mode),
+              keys);
+        }
+        act(item, fmt::format("write {} again", path), [&] { write_small(path, content); });
+      }
+      if (!difference.strays.empty() && damaged.empty())
+        act(item, fmt::format("make bytes outside the rows of {} zero", difference.path), [&] {
+          File file = File::open_write(context_.os, join(report.unit.root, difference.path));
+          const Manifest& local = *report.manifest;
+          clear_gaps(context_, file, block_ranges(local, local.files.front()));
+        });
+    }
+  }
+
+  // Indices of the layers that damaged data belong to.
+  static std::set<std::uint64_t> damaged_layers(const UnitReport& report) {
+    const Manifest& manifest = *report.manifest;
+    const CacheFacts& facts = *manifest.facts;
+    const std::vector<std::uint64_t> all = model_of_manifest(facts, "").layers;
+    std::set<std::uint64_t> out;
+    for (const Difference& difference : report.result.differences) {
+      if (difference.kind == Kind::extra || difference.kind == Kind::owner || difference.kind == Kind::link ||
+          difference.kind == Kind::kind)
+        continue;
+      if (manifest.kind == ManifestKind::planescache) {
+        for (const std::uint64_t layer : all)
+          if (difference.path.starts_with(fmt::format("layer{}.", layer))) out.insert(layer);
+      } else if (difference.path.ends_with(".pack")) {
+        const std::size_t per_layer = facts.geometry.experts * format::slot_sections(*facts.tier).size();
+        for (const std::size_t block : difference.blocks) out.insert(all.at(block / per_layer));
+        if (difference.kind != Kind::content) out.insert(all.begin(), all.end());
+      }
+    }
+    return out;
+  }
+
+  // layers: none: all.
+  void rebuild(const UnitReport& report, const std::optional<std::set<std::uint64_t>>& layers,
+               RepairReport::Item& item) {
+    std::optional<Facts> facts = facts_of(report);
+    if (!facts) {
+      item.left.push_back(
+          "neither manifest nor meta.json or sidecar says what this is: only a build under its identity "
+          "makes "
+          "it again");
+      return;
+    }
+    const Store store = store_of(report.unit);
+    const Boot boot = boot_of(*facts);
+    if (!facts->drafts)
+      facts->drafts = drafts_there(store, boot, model_of_checkpoint(source(0).model, request_.checkpoint));
+    const Source& source = this->source(*facts->drafts);
+    if (!fits(report, store, boot, source, item)) return;
+    PlanRequest plan_request;
+    plan_request.drafts = *facts->drafts;
+    plan_request.world = facts->world;
+    plan_request.rank = facts->rank;
+    plan_request.zero_mode = facts->zero_mode;
+    plan_request.cache = facts->fp4;
+    if (facts->tier) plan_request.tiers = {*facts->tier};
+    if (layers) plan_request.layers.emplace(layers->begin(), layers->end());
+    BuildTarget target;
+    target.ckpt_id = facts->ckpt_id;
+    target.source = source.fingerprint;
+    target.trust = Trust::content;
+    if (facts->fp4)
+      target.cache_root = parent_of(parent_of(parent_of(real_path(report.unit.path))));
+    else
+      target.store = report.unit.root;
+    act(item,
+        layers ? fmt::format("make layers {} again from {}", numbers(*layers), request_.checkpoint)
+               : fmt::format("compare everything with {}, make what differs again, and write the manifest",
+                             request_.checkpoint),
+        [&] {
+          // A manifest that contradicts name and contents would be trusted by the build.
+          if (!layers) remove_file(context_.os, report.unit.manifest_path);
+          const Plan plan = make_plan(source.model, plan_request);
+          build(context_, source.checkpoint, source.model, plan, target, backend_);
+        });
+  }
+
+  std::optional<Facts> facts_of(const UnitReport& report) const {
+    if (report.manifest && report.problem.empty()) {
+      const CacheFacts& facts = *report.manifest->facts;
+      return Facts{facts.ckpt_id, facts.world, facts.rank,           facts.zero_mode,
+                   facts.fp4,     facts.tier,  facts.geometry.drafts};
+    }
+    const Unit& unit = report.unit;
+    if (unit.kind == ManifestKind::planescache) {
+      const std::string root = parent_of(parent_of(parent_of(real_path(unit.path))));
+      for (const FoundCache& cache : scan_store(context_.os, root, "").caches)
+        if (cache.meta && real_path(cache.path) == real_path(unit.path))
+          return Facts{cache.meta->ckpt_id,   cache.meta->world, cache.meta->rank,
+                       cache.meta->zero_mode, cache.fp4(),       {}};
+      return std::nullopt;
+    }
+    for (const FoundPack& pack : scan_store(context_.os, "", unit.root).packs)
+      if (pack.sidecar && pack.stem + ".pack" == unit.path)
+        return Facts{pack.sidecar->spec.ckpt_id,   pack.world, pack.rank,
+                     pack.sidecar->spec.zero_mode, {},         pack.sidecar->spec.tier};
+    return std::nullopt;
+  }
+
+  Store store_of(const Unit& unit) const {
+    if (unit.kind == ManifestKind::pack) return scan_store(context_.os, "", unit.root);
+    return scan_store(context_.os, parent_of(parent_of(parent_of(real_path(unit.path)))), "");
+  }
+
+  static Boot boot_of(const Facts& facts) {
+    Boot boot;
+    boot.ckpt_id = facts.ckpt_id;
+    boot.world = facts.world;
+    boot.ranks = {facts.rank};
+    boot.zero_mode = facts.zero_mode;
+    if (facts.fp4) boot.fp4 = *facts.fp4;
+    if (facts.tier) boot.tiers = {*facts.tier};
+    return boot;
+  }
+
+  // Whether the checkpoint is what it was made of, by fingerprint; else by a sample of what is sound.
+  bool fits(const UnitReport& report, const Store& store, const Boot& boot, const Source& source,
+            RepairReport::Item& item) const {
+    const std::string recorded =
+        report.manifest && report.manifest->facts ? report.manifest->facts->source : "";
+    if (recorded == source.fingerprint) return true;
+    if (!recorded.empty())
+      throw Error(
+          ErrorCode::usage, report.unit.path,
+          fmt::format("was made from another checkpoint than {}: its source is {}, this checkpoint's is "
+                      "{}; nothing was changed",
+                      request_.checkpoint, recorded, source.fingerprint))
+          .labelled("other-source");
+    const BootVerdict verdict =
+        probe(context_.os, store, boot, model_of_checkpoint(source.model, request_.checkpoint));
+    constexpr std::uint64_t kFew = 8;
+    const SampleReport sample = compare_with_checkpoint(context_, store, verdict, source.checkpoint,
+                                                        source.model, {.count = kFew, .seed = 1});
+    if (sample.bytes == 0 || sample.differing < sample.experts) return true;
+    item.left.push_back(
+        fmt::format("every expert of a sample differs from {}: this was made from another checkpoint, and "
+                    "there is nothing "
+                    "to repair",
+                    request_.checkpoint));
+    return false;
+  }
+
+  void chunks(const UnitReport& report, RepairReport::Item& item) {
+    if (request_.source.empty() || !report.manifest) {
+      item.left = report.to_do;
+      return;
+    }
+    const std::string manifest_path = report.unit.manifest_path;
+    const chunks::ChunkManifest old = chunks::read_chunk_manifest(context_.os, manifest_path);
+    chunks::PackOptions options;
+    options.sources = {request_.source};
+    options.name = old.name;
+    options.out = report.unit.root;
+    options.part_size = old.part_size;
+    options.frame_size = old.frame_size;
+    options.level = old.level;
+    options.sha256 = !old.parts.empty() && !old.parts.front().sha256.empty();
+    options.recheck = true;
+    if (!old.layout.members().empty()) {
+      const std::string& first = old.layout.members().front().path;
+      const std::string top = first.substr(0, first.find('/'));
+      if (top != name_of(real_path(request_.source))) options.as = top;
+    }
+    act(item, fmt::format("pack what differs of {} again from {}", old.name, request_.source),
+        [&] { chunks::pack(chunks::plan_pack(options, context_), options, context_); });
+  }
+
+  const Source& source(std::uint64_t drafts) {
+    if (!source_) {
+      Checkpoint checkpoint = Checkpoint::open(context_, request_.checkpoint);
+      Model model = find_experts(checkpoint);
+      std::string fingerprint = source_fingerprint(context_, checkpoint, model);
+      source_ =
+          std::make_unique<Source>(Source{std::move(checkpoint), std::move(model), std::move(fingerprint)});
+    }
+    if (source_->model.geometry.drafts != drafts) source_->model = find_experts(source_->checkpoint, drafts);
+    return *source_;
+  }
+
+  template <typename Do>
+  void act(RepairReport::Item& item, const std::string& what, Do what_to_do) {
+    item.done.push_back(what);
+    if (request_.dry_run) return;
+    context_.progress.say(what);
+    what_to_do();
+  }
+
+  void write_small(const std::string& path, const std::string& content) {
+    write_atomically(context_.os, path, content);
+  }
+
+  static std::string numbers(const std::set<std::uint64_t>& layers) {
+    return number_list({layers.begin(), layers.end()}, ",");
+  }
+
+  const Context& context_;
+  const RepairRequest& request_;
+  Backend& backend_;
+  std::unique_ptr<Source> source_;
+};
+
+}  // namespace
+
+bool RepairReport::good() const {
+  return std::all_of(items.begin(), items.end(), [](const Item& item) { return item.good; });
+}
+
+RepairReport repair(const Context& context, const RepairRequest& request, Backend& backend) {
+  return Repair(context, request, backend).run();
+}
+
+std::string to_text(const RepairReport& report, bool dry_run) {
+  std::string out;
+  std::size_t good = 0;
+  for (const RepairReport::Item& item : report.items) {
+    if (item.good) ++good;
+    out += fmt::format("{}: {}\n", printable(item.path),
+                       item.good ? item.found.empty() ? "ok" : "repaired"
+                       : dry_run ? "damaged"
+                                 : "NOT OK");
+    for (const std::string& line : item.found) out += fmt::format("  found    {}\n", printable(line));
+    for (const std::string& line : item.done)
+      out += fmt::format("  {} {}\n", dry_run ? "would   " : "done    ", printable(line));
+    for (const std::string& line : item.left) out += fmt::format("  left     {}\n", printable(line));
+  }
+  return out + fmt::format("{} of {} are good\n", good, report.items.size());
+}
+
+Json to_json(const RepairReport& report) {
+  const auto lines = [](const std::vector<std::string>& all) {
+    Json out = Json::array();
+    for (const std::string& line : all) out.push_back(printable(line));
+    return out;
+  };
+  Json items = Json::array();
+  for (const RepairReport::Item& item : report.items)
+    items.push_back({{"path", printable(item.path)},
+                     {"good", item.good},
+                     {"found", lines(item.found)},
+                     {"done", lines(item.done)},
+                     {"left", lines(item.left)}});
+  return {{"items", items}};
+}
+
+}  // namespace planesmith

@@ -1,0 +1,245 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "format/pack.h"
+#include "format/planescache.h"
+#include "sink/records.h"
+#include "upkeep/units.h"
+#include "verify/other_identity.h"
+
+namespace planesmith {
+namespace {
+
+using Kind = Difference::Kind;
+
+constexpr std::uint64_t kMostText = 16 << 20;  // of a meta.json or sidecar
+
+// The name that the unit has to have by its manifest: "v2/<key>/tp<W>-rank<r>" or "<stem>.pack".
+std::string proper_name(const Manifest& manifest) {
+  const CacheFacts& facts = *manifest.facts;
+  if (manifest.kind == ManifestKind::planescache)
+    return format::cache_directory(
+        {facts.ckpt_id, facts.world, facts.rank, facts.zero_mode, facts.fp4 == format::Fp4Tier::quintal});
+  return manifest.files.at(0).path;
+}
+
+// The same as it is.
+std::string name_there(const Unit& unit) {
+  const std::string real = real_path(unit.kind == ManifestKind::pack ? parent_of(unit.path) : unit.path);
+  if (unit.kind == ManifestKind::pack) return name_of(unit.path);
+  const std::string key = parent_of(real);
+  return fmt::format("{}/{}/{}", name_of(parent_of(key)), name_of(key), name_of(real));
+}
+
+// The name that meta.json or the sidecar gives, and the identity in it; empty: damaged, or missing.
+std::pair<std::string, std::string> name_by_text(const Context& context, const Unit& unit) {
+  try {
+    if (unit.kind == ManifestKind::planescache) {
+      const std::string path = join(unit.path, format::kMetaName);
+      const format::CacheMeta meta = format::parse_meta(read_text(context.os, path, kMostText), path);
+      return {format::cache_directory(meta), meta.ckpt_id};
+    }
+    const std::string path = unit.path.substr(0, unit.path.size() - 5) + ".json";
+    const format::Sidecar sidecar = format::parse_sidecar(read_text(context.os, path, kMostText), path);
+    const std::string name = name_of(unit.path);  // world and rank are in the name alone
+    const std::string rest = name.substr(name.find(".rank"));
+    return {fmt::format("{}.v2.{}{}", format::tag(sidecar.spec.tier), format::pack_key(sidecar.spec), rest),
+            sidecar.spec.ckpt_id};
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// Two of name, text and manifest outvote the third.
+void judge_place(const Context& context, UnitReport& report) {
+  const std::string there = name_there(report.unit), proper = proper_name(*report.manifest);
+  if (there == proper) return;
+  const auto [by_text, id] = name_by_text(context, report.unit);
+  const std::string text = report.unit.kind == ManifestKind::pack ? "sidecar" : "meta.json";
+  if (by_text == there) {
+    report.problem =
+        fmt::format("its manifest is of {}, name and {} agree that it is {}", proper, text, there);
+    if (proper_name(under_identity(*report.manifest, id)) == there) report.known_id = id;
+  } else if (by_text == proper) {
+    report.problem =
+        fmt::format("has the wrong name: by manifest and {} it is {}, where the engine looks", text, proper);
+    report.proper_path = proper;
+  } else {
+    report.problem = fmt::format("name, {} and manifest contradict each other: {}, {} and {}", text, there,
+                                 by_text.empty() ? "damaged" : by_text, proper);
+  }
+}
+
+bool needs_checkpoint(const UnitReport& report) {
+  if (!report.manifest || (!report.problem.empty() && report.known_id.empty())) return true;
+  const std::vector<DerivedFile> derived = derived_files(*report.manifest);
+  return std::any_of(
+      report.result.differences.begin(), report.result.differences.end(), [&](const Difference& difference) {
+        if (difference.kind == Kind::extra || difference.kind == Kind::owner) return false;
+        const bool small = std::any_of(derived.begin(), derived.end(),
+                                       [&](const DerivedFile& file) { return file.path == difference.path; });
+        return !small && !(difference.blocks.empty() && !difference.strays.empty());
+      });
+}
+
+// Whether there is anything that repair can do without other files.
+bool has_damage(const UnitReport& report) {
+  return !report.problem.empty() ||
+         std::any_of(report.result.differences.begin(), report.result.differences.end(),
+                     [](const Difference& d) {
+                       return d.kind != Kind::extra && d.kind != Kind::owner && d.kind != Kind::link;
+                     });
+}
+
+// Where a build that has not finished keeps what it knows.
+std::string records_of(const Unit& unit) {
+  if (unit.kind == ManifestKind::planescache) return join(unit.path, kCacheRecords);
+  const std::string name = name_of(unit.path);
+  return join(unit.root, "." + name.substr(0, name.find(".pack")));
+}
+
+// Of chunks: "set" of manifest.set.json, or of the earlier set.manifest.json.
+std::string set_name(const Unit& unit) {
+  std::string name = name_of(unit.manifest_path);
+  if (name.starts_with("manifest.")) name.erase(0, std::string_view("manifest.").size());
+  name.resize(name.size() - std::string_view(".json").size());
+  if (name.ends_with(".manifest")) name.resize(name.size() - std::string_view(".manifest").size());
+  return name;
+}
+
+void advise(const Context& context, UnitReport& report) {
+  const Unit& unit = report.unit;
+  const std::string path = shell_quoted(real_path(exists(context.os, unit.path) ? unit.path : unit.root));
+  if (!report.proper_path.empty()) {
+    const std::string root = unit.kind == ManifestKind::pack
+                                 ? real_path(unit.root)
+                                 : parent_of(parent_of(parent_of(real_path(unit.path))));
+    const std::string to = join(root, report.proper_path);
+    if (unit.kind == ManifestKind::pack) {
+      const auto stem = [](const std::string& pack) { return shell_quoted(pack.substr(0, pack.size() - 5)); };
+      report.to_do.push_back(fmt::format(
+          "for s in pack json lock pack.manifest.json; do [ ! -e {0}.$s ] || mv -n {0}.$s {1}.$s; done",
+          stem(join(root, name_of(unit.path))), stem(to)));
+    } else {
+      report.to_do.push_back(
+          fmt::format("mkdir -p {0} && mv -T {1} {2} && rmdir --ignore-fail-on-non-empty {3}",
+                      shell_quoted(parent_of(to)), path, shell_quoted(to),
+                      shell_quoted(parent_of(real_path(unit.path)))));
+    }
+    return;
+  }
+  if (has_damage(report)) {
+    const std::string target = unit.kind == ManifestKind::pack ? shell_quoted(real_path(unit.root)) : path;
+    switch (unit.kind) {
+      case ManifestKind::planescache:
+      case ManifestKind::pack:
+        report.to_do.push_back(fmt::format("verify-ckpt-id repair {}{}", target,
+                                           needs_checkpoint(report) ? " --checkpoint CHECKPOINT" : ""));
+        break;
+      case ManifestKind::chunks:
+        if (report.manifest)
+          report.to_do.push_back(fmt::format("verify-ckpt-id repair {} --source SOURCE", target));
+        else
+          report.to_do.push_back(fmt::format("pack-chunks pack SOURCE --name {} --out {} --force",
+                                             shell_quoted(set_name(unit)), target));
+        break;
+      case ManifestKind::tree:
+        report.to_do.push_back("copy or download what differs again, then verify again");
+        break;
+    }
+  }
+  for (const Difference& difference : report.result.differences)
+    if (difference.kind == Kind::owner)
+      report.to_do.push_back(fmt::format("chown --reference={} {}", shell_quoted(real_path(unit.root)),
+                                         shell_quoted(join(real_path(unit.root), difference.path))));
+  if (std::any_of(report.result.differences.begin(), report.result.differences.end(),
+                  [](const Difference& difference) { return difference.kind == Kind::extra; }))
+    report.to_do.push_back("take away what is extra, or accept it with --allow-extra");
+}
+
+}  // namespace
+
+UnitReport verify_unit(const Context& context, const Unit& unit, VerifyOptions options) {
+  UnitReport report;
+  report.unit = unit;
+  options.root = unit.root;
+  options.manifest_path = unit.manifest_path;
+  options.in_place = true;
+  try {
+    if (!exists(context.os, unit.manifest_path)) {
+      report.problem = fmt::format("{} is missing: {}", name_of(unit.manifest_path),
+                                   exists(context.os, records_of(unit))
+                                       ? "its build has not finished; the same command goes on with it"
+                                       : "nothing says what the content should be");
+    } else {
+      report.manifest = read_manifest(context.os, unit.manifest_path, context.memory);
+      if (report.manifest->facts) {
+        if (report.manifest->kind != unit.kind)
+          throw Error(unit.manifest_path, fmt::format("is of a {}", name(report.manifest->kind)));
+        judge_place(context, report);
+      }
+    }
+  } catch (const Error& error) {
+    if (is_stop(error.code())) throw;
+    report.manifest.reset();
+    report.problem = fmt::format("{} cannot be used: {}", name_of(unit.manifest_path), error.reason());
+  }
+  if (report.manifest) {
+    // Under another name nothing would be where the manifest says.
+    Manifest local = *report.manifest;
+    if (!report.known_id.empty()) local = under_identity(std::move(local), report.known_id);
+    if (report.problem.empty() || !report.known_id.empty()) {
+      report.result = verify_files(context, local, to_json(local), options);
+      if (!report.known_id.empty()) report.manifest = std::move(local);
+    }
+  }
+  advise(context, report);
+  return report;
+}
+
+std::string to_text(const UnitReport& report, const VerifyOptions& options) {
+  std::string out = fmt::format("{} {}: {}\n", name(report.unit.kind), printable(report.unit.path),
+                                report.ok() ? "ok" : "NOT OK");
+  if (!report.problem.empty()) out += fmt::format("  manifest   {}\n", printable(report.problem));
+  for (const Difference& difference : report.result.differences)
+    out += fmt::format("  {:<11}{}: {}\n", name(difference.kind), printable(difference.path),
+                       printable(difference.what));
+  for (const std::string& note : report.result.notes) out += fmt::format("  note: {}\n", printable(note));
+  for (const std::string& line : report.to_do) out += fmt::format("  to do: {}\n", printable(line));
+  if (report.ok())
+    out += fmt::format(
+        "  {} files, {}\n", report.result.files,
+        options.quick ? "names, kinds and sizes only" : exact_size(report.result.bytes) + " read");
+  return out;
+}
+
+Json to_json(const UnitReport& report, const VerifyOptions&) {
+  Json differences = Json::array(), notes = Json::array(), to_do = Json::array();
+  for (const Difference& difference : report.result.differences) {
+    differences.push_back({{"kind", name(difference.kind)},
+                           {"path", printable(difference.path)},
+                           {"what", printable(difference.what)}});
+    if (!difference.blocks.empty()) differences.back()["blocks"] = difference.blocks;
+  }
+  for (const std::string& note : report.result.notes) notes.push_back(printable(note));
+  for (const std::string& line : report.to_do) to_do.push_back(printable(line));
+  Json out = {{"ok", report.ok()},
+              {"kind", name(report.unit.kind)},
+              {"path", printable(report.unit.path)},
+              {"manifest", printable(report.unit.manifest_path)},
+              {"files", report.result.files},
+              {"bytes", report.result.bytes},
+              {"bytes_before", report.result.bytes_before},
+              {"differences", differences},
+              {"notes", notes},
+              {"to_do", to_do}};
+  if (!report.problem.empty()) out["problem"] = printable(report.problem);
+  return out;
+}
+
+}  // namespace planesmith

@@ -1,0 +1,93 @@
+# One damage after the other, of every kind of file: found, named, exit status 3; and what is advised, done as printed
+# (with CHECKPOINT and SOURCE filled in), ends in a store that is what it was.
+. "$(dirname "$0")/common.sh"
+command -v python3 >/dev/null || skip "python3 is needed to do the damage"
+cd "$WORK" || exit 1
+CK=$GOLDEN/ds4-mini/checkpoint
+expect 0 build-planescache "$CK" -o good --store good/s --tiers base,fp4 --ckpt-id prod -q
+expect 0 pack-chunks pack "$CK" --name set --out good/parts --part-size 40000
+expect 0 verify-ckpt-id verify good
+cat >damage.py <<'END'
+import os, re, sys
+path, what, *more = sys.argv[1:]
+if what == "missing": os.remove(path); sys.exit()
+if what == "empty": open(path, "wb").close(); sys.exit()
+if what == "owner": os.chown(path, 12345, -1); sys.exit()
+data = bytearray(open(path, "rb").read())
+if what == "long": data += b"x"
+elif what == "newline": data += b"\n"
+elif what == "short": data = data[:-1]
+elif what == "half": data = data[:len(data) // 2]
+elif what == "byte": data[int(eval(more[0], {"n": len(data)}))] ^= 0x15
+elif what == "field":  # one character of a value in JSON
+    at = re.search(rb'"%s": *[\["{]*' % more[0].encode(), data).end()
+    if data[at:at + 5] == b"false": data[at:at + 5] = b"true "
+    elif chr(data[at]).isdigit(): data[at] = ord("0") + (data[at] - ord("0") + 1) % 10
+    else: data[at] = data[at] + 1 if chr(data[at + 0]) not in "zZ9" else ord("b")
+stat = os.stat(path); open(path, "wb").write(data)
+END
+cases=0
+# damage FILE-GLOB WHAT [MORE]: does it to a copy of the store and lets verify and its advice deal with it.
+damage() {
+  local pattern=$1 file what; shift
+  what="$pattern $*"
+  rm -rf d; cp -a good d
+  file=$(echo $pattern); [ -e "$file" ] || { fail "no $pattern"; return; }
+  python3 damage.py "$file" "$@" || { fail "cannot do: $what"; return; }
+  deal_with "$what" "${file##*/}"
+}
+# deal_with WHAT NAME: the store in d is damaged in the file of that name.
+deal_with() {
+  cases=$((cases + 1))
+  expect 3 verify-ckpt-id verify d || { fail "  $1"; return; }
+  grep -qF -- "$2" "$WORK/out" || fail "$1: $2 is not named: $(head -5 "$WORK/out")"
+  sed -n 's/^  to do: //p' "$WORK/out" | sed "s|CHECKPOINT|$CK|; s|SOURCE|$CK|" >advice
+  [ -s advice ] || { fail "$1: no advice"; return; }
+  (cd / && bash -e "$WORK/advice") >"$WORK/done" 2>&1 || { fail "$1: the advice fails: $(cat advice)"; tail -8 "$WORK/done"; return; }
+  expect 0 verify-ckpt-id verify d || { fail "  $1, after: $(cat advice)"; head -8 "$WORK/out"; return; }
+  diff -r good d >"$WORK/differ" || { fail "$1: not what it was: $(head -3 "$WORK/differ")"; }
+}
+
+R='d/v2/*/tp1-rank0'
+for field in version quantizer_abi ckpt_id world rank zero_mode fp4_split; do damage "$R/meta.json" field $field; done
+for what in missing empty long newline short; do damage "$R/meta.json" $what; done
+for field in version kind tool ckpt_id quantizer_abi zero_mode world rank fp4 layers experts hidden intermediate source path size xxh3 blocks digest; do
+  damage "$R/manifest.json" field $field
+done
+for what in missing empty long newline half; do damage "$R/manifest.json" $what; done
+for at in 0 n/2 n-1; do damage "$R/layer1.fp13.bin" byte $at; damage "$R/layer0.sc2.bin" byte $at; done
+for what in missing empty long short; do damage "$R/layer0.planes13.bin" $what; done
+for field in E ckpt_id layers n_layers quantizer_abi slot_bytes stride tag version zero_mode; do damage 'd/s/base.*of1.json' field $field; done
+for what in missing empty long short; do damage 'd/s/base.*of1.json' $what; done
+for at in 0 n/3+5 n/3*2-4096*2 n-1; do damage 'd/s/base.*.pack' byte $at; done
+for what in missing empty long half; do damage 'd/s/fp4.*.pack' $what; done
+for field in ckpt_id tier source layers digest; do damage 'd/s/fp4.*.manifest.json' field $field; done
+for what in missing empty long; do damage 'd/s/fp4.*.manifest.json' $what; done
+for at in 0 n/2 n-1; do damage d/parts/set.tar.zst.part.001 byte $at; done
+for what in missing empty long short; do damage d/parts/set.tar.zst.part.000 $what; done
+if [ "$(id -u)" = 0 ]; then
+  for file in "$R/layer0.fp2.bin" "$R/meta.json" 'd/s/base.*.pack'; do damage "$file" owner; done
+else
+  echo "SKIPPED: files of another owner, which only root can make"
+fi
+
+# Several at once, and names that were changed.
+rm -rf d; cp -a good d; rm d/v2/*/*/meta.json d/v2/*/*/layer0.fp2.bin d/s/base.*of1.json
+python3 damage.py "$(echo d/s/base.*.pack)" byte n/3+5; deal_with "several at once" layer0.fp2.bin
+rm -rf d; cp -a good d; key=$(basename d/v2/*); mv d/v2/$key d/v2/01234567890123456789; deal_with "a renamed key" $key
+rm -rf d; cp -a good d
+for file in d/s/base.*; do mv "$file" "$(echo "$file" | sed 's/v2\.[0-9a-f]*/v2.01234567890123456789/')"; done
+deal_with "a renamed pack" base.v2
+
+# Only building it again helps: neither meta.json nor manifest are left, and that is said.
+rm -rf d; cp -a good d; rm d/v2/*/*/m*.json
+expect 3 verify-ckpt-id verify d
+expect 3 verify-ckpt-id repair d --checkpoint "$CK" && prints 'only a build under its identity makes it again'
+expect 0 build-planescache "$CK" -o d --ckpt-id prod -q && expect 0 verify-ckpt-id verify d
+# The same of a set of chunks without its manifest.
+rm -rf d; cp -a good d; rm d/parts/manifest.set.json
+expect 3 verify-ckpt-id verify d && prints 'to do: pack-chunks pack SOURCE --name set --out .* --force'
+
+[ $cases -ge 60 ] || fail "only $cases damages"
+echo "$cases damages"
+finish
