@@ -1,6 +1,7 @@
 // verify-ckpt-id verify: whether files are still what their manifests say.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <random>
 
@@ -68,9 +69,20 @@ VerifyOptions options_of(const VerifyFlags& flags) {
   return options;
 }
 
+// All of a list is held in memory.
+std::string read_list(const Context& context, const std::string& path) {
+  const auto bytes = static_cast<std::uint64_t>(status(context.os, path).st_size);
+  const std::uint64_t limit = std::max<std::uint64_t>(1, manifest_text_limit(context.memory));
+  if (bytes > limit)
+    throw Error(ErrorCode::usage, path,
+                fmt::format("has {} bytes; --memory {} is too small for that, the smallest that works is {}",
+                            bytes, context.memory, (bytes + 1) * (context.memory / limit)));
+  return read_text(context.os, path, limit);
+}
+
 int run_list(Context& context, const VerifyFlags& flags, VerifyOptions options) {
   const std::string& path = flags.paths.front();
-  const std::string text = read_text(context.os, path, manifest_text_limit(context.memory));
+  const std::string text = read_list(context, path);
   Manifest manifest = read_any_manifest(text, path, context.memory);
   options.manifest_path = path;
   if (flags.root.empty())
@@ -80,8 +92,7 @@ int run_list(Context& context, const VerifyFlags& flags, VerifyOptions options) 
   Verification result = verify_files(context, manifest, text, options);
   if (!flags.hf_tree.empty()) {
     const std::vector<FileEntry> listing =
-        parse_hf_tree(read_text(context.os, flags.hf_tree, manifest_text_limit(context.memory)),
-                      flags.hf_tree, context.memory);
+        parse_hf_tree(read_list(context, flags.hf_tree), flags.hf_tree, context.memory);
     const std::vector<Difference> remote = compare_with_listing(context, manifest, listing, options);
     result.differences.insert(result.differences.end(), remote.begin(), remote.end());
   }

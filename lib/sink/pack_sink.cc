@@ -19,7 +19,8 @@ using format::Section;
 
 namespace {
 constexpr std::uint64_t kMostSidecar = 1 << 24;
-}
+constexpr std::string_view kOtherPack = "other-pack";
+}  // namespace
 
 // --- a layer being written ---
 
@@ -104,7 +105,8 @@ std::vector<std::uint64_t> PackSink::listed() const {
   const std::string path = dir.path_of(sidecar_name());
   format::Sidecar sidecar = format::parse_sidecar(dir.read_text(sidecar_name(), kMostSidecar), path);
   if (sidecar.spec != spec_.pack)
-    throw Error(path, "is of a pack of another identity or geometry, which its name contradicts");
+    throw Error(path, "is of a pack of another identity or geometry, which its name contradicts")
+        .labelled(kOtherPack);
   return sidecar.layer_keys;
 }
 
@@ -123,6 +125,7 @@ void PackSink::repair_sidecar() {
   const Dir& dir = dir_.get();
   const bool there = has_sidecar();
   std::string problem = "is missing";
+  bool another = false;  // sound, and of another pack
   if (there) try {
       const std::vector<std::uint64_t> keys = listed();
       const bool strange = std::any_of(keys.begin(), keys.end(), [&](std::uint64_t key) {
@@ -132,6 +135,7 @@ void PackSink::repair_sidecar() {
       problem = "lists layers that the model does not have";
     } catch (const Error& error) {
       problem = error.reason();
+      another = error.label() == kOtherPack;
     }
   const bool known = std::any_of(spec_.all_keys.begin(), spec_.all_keys.end(),
                                  [&](std::uint64_t key) { return records_.find(key).has_value(); });
@@ -143,7 +147,7 @@ void PackSink::repair_sidecar() {
   if (there && trust_ == Trust::record)
     throw Error(path, fmt::format("{}; --recheck writes it again, and so does verify-ckpt-id repair {}",
                                   problem, shell_quoted(spec_.directory)));
-  if (there && !known)
+  if (there && !known && (another || trust_ != Trust::nothing))
     throw Error(path, fmt::format("{}, and no manifest says which is right; it is left alone: move it away",
                                   problem));
   context_.progress.say(
@@ -205,7 +209,12 @@ void PackSink::prepare() {
 
 bool PackSink::finished(std::uint64_t key, Trust trust) const {
   if (trust == Trust::nothing || !has_sidecar()) return false;
-  const std::vector<std::uint64_t> keys = listed();
+  std::vector<std::uint64_t> keys;
+  try {
+    keys = listed();
+  } catch (const Error&) {  // prepare() deals with it
+    return false;
+  }
   if (std::find(keys.begin(), keys.end(), key) == keys.end()) return false;
   if (comparable(key)) return false;
   if (trust == Trust::record) return true;

@@ -319,8 +319,12 @@ class Repair {
       const std::string top = first.substr(0, first.find('/'));
       if (top != name_of(real_path(request_.source))) options.as = top;
     }
-    act(item, fmt::format("pack what differs of {} again from {}", old.name, request_.source),
-        [&] { chunks::pack(chunks::plan_pack(options, context_), options, context_); });
+    const auto pack_again = [&] { chunks::pack(chunks::plan_pack(options, context_), options, context_); };
+    act(item, fmt::format("pack what differs of {} again from {}", old.name, request_.source), pack_again);
+    if (request_.dry_run || verify_unit(context_, report.unit, {.allow_extra = true}).ok()) return;
+    // The same source gives the same bytes.
+    options.force = true;
+    act(item, fmt::format("pack all of {} again from {}", old.name, request_.source), pack_again);
   }
 
   const Source& source(std::uint64_t drafts) {

@@ -218,7 +218,7 @@ class Verifier {
     }
     record_.drop();
     for (const Candidate& candidate : candidates_) conclude(candidate);
-    if (!options_.subset) remember_verified(number);
+    if (!options_.subset && record_.kept()) remember_verified(number);
   }
 
   bool verified_lately(const Candidate& candidate) const {

@@ -19,6 +19,8 @@ class VerifyRecord {
   // `key` tells one verification from every other. Nothing is kept where the user's cache lies below `root`.
   VerifyRecord(const Context& context, const std::string& root, std::string key);
 
+  bool kept() const { return kept_; }
+
   // What was found good of the file, if it still is the same file; the whole of it counts as block 0 where it
   // was digested as a whole.
   Runs good(const std::string& path, const struct stat& status) const;

@@ -56,12 +56,12 @@ all() { build-planescache "$CK" -o d/planescache --store d/store --ckpt-id "$1" 
 pin=$(grep -q '"another"' "$meta" && echo another || echo $PIN)
 cp "$meta" good; echo '{}' >"$meta"
 expect 1 all "$pin"
-says 'meta.json: is not a planes cache.s meta.json; --force rebuilds it and the layers'
+says 'meta.json: is not what the directory.s name says it to be; --recheck writes it again'
 expect 0 all "$pin" --force
 same good "$meta"
 echo garbage >"$sidecar"; truncate -s -1 "$pack"
 expect 1 all $PIN
-says 'rank0of1.json: .*; --force rebuilds it and the layers'
+says 'rank0of1.json: .*; --recheck writes it again, and so does verify-ckpt-id repair'
 expect 3 verify-ckpt-id check --store d/store --ckpt-id $PIN
 prints '^base pack'
 prints 'MISS  the sidecar is'

@@ -92,8 +92,8 @@ expect 3 check --checkpoint "$MODEL/checkpoint" --served-path /model --json
 python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); assert len(d["ckpt_id"]) == 64 and d["found"]' "$WORK/out" ||
   fail "--served-path"
 expect 3 with --world 2 --rank 1
-expect 3 verify-ckpt-id check --planescache "$WORK/nowhere"
-says 'holds no planes cache and no pack'
+expect 1 verify-ckpt-id check --planescache "$WORK/nowhere"
+says 'there is no such directory'
 
 # --- several identities ---
 mkdir -p "$WORK/t/planescache/v2" && cp -a "$GOLDEN"/ds4-mini/expected/tp1/planescache/v2/* "$WORK/t/planescache/v2"

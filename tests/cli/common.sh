@@ -7,7 +7,7 @@ SHARED=${PLANESMITH_SHARED:-$SOURCE/../shared}
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/planesmith.XXXXXX")
 trap 'rm -rf "$WORK"' EXIT
 PATH=$BIN:$PATH
-export XDG_CACHE_HOME=$WORK/cache
+export XDG_CACHE_HOME=$WORK/.user-cache
 failures=0
 
 fail() { printf 'FAIL: %s\n' "$*"; failures=$((failures + 1)); }

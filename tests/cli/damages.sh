@@ -5,7 +5,7 @@ command -v python3 >/dev/null || skip "python3 is needed to do the damage"
 cd "$WORK" || exit 1
 CK=$GOLDEN/ds4-mini/checkpoint
 expect 0 build-planescache "$CK" -o good --store good/s --tiers base,fp4 --ckpt-id prod -q
-expect 0 pack-chunks pack "$CK" --name set --out good/parts --part-size 40000
+expect 0 pack-chunks pack "$CK" --name set --out good/parts --part-size 40000 --frame-size 8K
 expect 0 verify-ckpt-id verify good
 cat >damage.py <<'END'
 import os, re, sys
