@@ -39,18 +39,18 @@ void declare(CLI::App& app, FetchFlags& flags) {
 
 void show(const hub::FetchResult& result, const FetchFlags& flags) {
   if (flags.json) {
-    print_result(pretty(Json{{"source", flags.options.source},
-                             {"kind", hub::name(result.kind)},
-                             {"name", result.set},
-                             {"out", flags.options.out},
-                             {"places", result.places},
-                             {"dry_run", flags.options.dry_run},
-                             {"files", result.files},
-                             {"content_bytes", result.bytes},
-                             {"files_kept", result.kept},
-                             {"parts", result.parts},
-                             {"fetched_bytes", result.fetch_bytes},
-                             {"next", result.next}}));
+    print_json({{"source", flags.options.source},
+                {"kind", hub::name(result.kind)},
+                {"name", result.set},
+                {"out", flags.options.out},
+                {"places", result.places},
+                {"dry_run", flags.options.dry_run},
+                {"files", result.files},
+                {"content_bytes", result.bytes},
+                {"files_kept", result.kept},
+                {"parts", result.parts},
+                {"fetched_bytes", result.fetch_bytes},
+                {"next", result.next}});
     return;
   }
   std::string text;

@@ -76,13 +76,13 @@ int run(Context& context, const ListFlags& flags) {
     for (const chunks::Member& member : members) list.push_back(to_json(m, member));
     for (const FileEntry& part : m.parts) parts.push_back({{"path", part.path}, {"size", part.size}});
     print_json({{"name", m.name},
-                             {"level", m.level},
-                             {"members", std::move(list)},
-                             {"parts", std::move(parts)},
-                             {"content_bytes", content},
-                             {"stream_bytes", m.layout.size()},
-                             {"packed_bytes", m.packed_size()},
-                             {"ratio", ratio}});
+                {"level", m.level},
+                {"members", std::move(list)},
+                {"parts", std::move(parts)},
+                {"content_bytes", content},
+                {"stream_bytes", m.layout.size()},
+                {"packed_bytes", m.packed_size()},
+                {"ratio", ratio}});
     return 0;
   }
   std::string text = fmt::format("mode {:>15} {:>15} {:>7} {:>7}  path\n", "size", "data", "ratio", "part");

@@ -49,13 +49,13 @@ void show_plan(const chunks::PackPlan& plan, const PackFlags& flags) {
   const chunks::PackOptions& options = flags.options;
   if (flags.json) {
     print_json({{"members", plan.layout.members().size()},
-                             {"content_bytes", plan.content_size()},
-                             {"stream_bytes", plan.layout.size()},
-                             {"frames", plan.grid.frames()},
-                             {"parts", plan.grid.parts()},
-                             {"most_bytes", plan.most_bytes},
-                             {"threads", plan.lanes.threads},
-                             {"memory_bytes", plan.memory}});
+                {"content_bytes", plan.content_size()},
+                {"stream_bytes", plan.layout.size()},
+                {"frames", plan.grid.frames()},
+                {"parts", plan.grid.parts()},
+                {"most_bytes", plan.most_bytes},
+                {"threads", plan.lanes.threads},
+                {"memory_bytes", plan.memory}});
     return;
   }
   std::string text;
@@ -66,8 +66,9 @@ void show_plan(const chunks::PackPlan& plan, const PackFlags& flags) {
                                   "{} threads, {} of buffers\n",
                                   plan.layout.members().size(), exact_size(plan.content_size()),
                                   exact_size(plan.layout.size()), plan.grid.parts(),
-                                  exact_size(options.part_size), exact_size(plan.most_bytes), plan.grid.frames(),
-                                  exact_size(options.frame_size), plan.lanes.threads, exact_size(plan.memory)));
+                                  exact_size(options.part_size), exact_size(plan.most_bytes),
+                                  plan.grid.frames(), exact_size(options.frame_size), plan.lanes.threads,
+                                  exact_size(plan.memory)));
 }
 
 void show_result(const chunks::PackResult& result, const chunks::PackPlan& plan, bool json) {
@@ -77,13 +78,13 @@ void show_result(const chunks::PackResult& result, const chunks::PackPlan& plan,
     for (const FileEntry& part : m.parts)
       parts.push_back({{"path", part.path}, {"size", part.size}, {"sha256", part.sha256}});
     print_json({{"name", m.name},
-                             {"manifest", result.manifest_path},
-                             {"parts", std::move(parts)},
-                             {"parts_kept", result.parts_kept},
-                             {"members", m.layout.members().size()},
-                             {"content_bytes", plan.content_size()},
-                             {"stream_bytes", m.layout.size()},
-                             {"packed_bytes", m.packed_size()}});
+                {"manifest", result.manifest_path},
+                {"parts", std::move(parts)},
+                {"parts_kept", result.parts_kept},
+                {"members", m.layout.members().size()},
+                {"content_bytes", plan.content_size()},
+                {"stream_bytes", m.layout.size()},
+                {"packed_bytes", m.packed_size()}});
     return;
   }
   print_result(fmt::format("{}: {} members, {} of content in {} parts, {}, ratio {:.3f}\n",

@@ -55,13 +55,13 @@ int run(Context& context, const UnpackFlags& flags) {
       chunks::unpack(set, from_stdin ? STDIN_FILENO : -1, flags.options, context);
   if (flags.json) {
     print_json({{"name", set.name},
-                             {"out", flags.options.out},
-                             {"files", result.files},
-                             {"content_bytes", result.bytes},
-                             {"files_kept", result.kept},
-                             {"frames", result.frames},
-                             {"packed_bytes", result.packed_bytes},
-                             {"manifest", set.manifest.has_value()}});
+                {"out", flags.options.out},
+                {"files", result.files},
+                {"content_bytes", result.bytes},
+                {"files_kept", result.kept},
+                {"frames", result.frames},
+                {"packed_bytes", result.packed_bytes},
+                {"manifest", set.manifest.has_value()}});
     return 0;
   }
   print_result(fmt::format("{}{} files, {} of content{}{}\n", flags.options.dry_run ? "to unpack: " : "",

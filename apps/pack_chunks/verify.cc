@@ -50,11 +50,11 @@ int run(Context& context, const VerifyFlags& flags) {
     Json list = Json::array();
     for (const chunks::Finding& finding : findings) list.push_back(to_json(finding));
     print_json({{"name", set.name},
-                             {"parts", m.parts.size()},
-                             {"packed_bytes", m.packed_size()},
-                             {"deep", flags.deep},
-                             {"ok", findings.empty()},
-                             {"findings", std::move(list)}});
+                {"parts", m.parts.size()},
+                {"packed_bytes", m.packed_size()},
+                {"deep", flags.deep},
+                {"ok", findings.empty()},
+                {"findings", std::move(list)}});
   } else {
     std::string text;
     for (const chunks::Finding& finding : findings) text += to_text(finding);

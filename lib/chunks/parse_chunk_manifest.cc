@@ -266,7 +266,7 @@ std::vector<FrameEntry> frames_from_json(Fields& fields, const std::string& path
 }
 
 ChunkManifest parse_chunk_manifest(std::string_view text, const std::string& path) {
-  Json document = parse_json(text, path);
+  Json document = parse_json(text, path, 64, 2 * kGiB);
   Lists lists;
   if (document.is_object() && document.contains("chunks") && document["chunks"].is_object()) {
     Fields fields(document["chunks"], path, "\"chunks\"");

@@ -197,7 +197,7 @@ Json FrameUnpacker::read_state(const Dir& staging) const {
     const File file = staging.open_read(kState);
     std::string text(std::min<std::uint64_t>(file.size(), context_.memory / 4), '\0');
     file.read({reinterpret_cast<std::uint8_t*>(text.data()), text.size()}, 0);
-    Json state = parse_json(text, file.path());
+    Json state = parse_json(text, file.path(), 64, context_.memory / 2);
     if (state.is_object() && state.value("fingerprint", Json()).is_string() &&
         state.value("frames_done", Json()).is_number_unsigned())
       return state;

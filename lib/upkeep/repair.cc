@@ -304,7 +304,7 @@ class Repair {
       return;
     }
     const std::string manifest_path = report.unit.manifest_path;
-    const chunks::ChunkManifest old = chunks::read_chunk_manifest(context_.os, manifest_path);
+    const chunks::ChunkManifest old = chunks::read_chunk_manifest(context_, manifest_path);
     chunks::PackOptions options;
     options.sources = {request_.source};
     options.name = old.name;
