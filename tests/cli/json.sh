@@ -59,7 +59,7 @@ document 0 build-planescache "$odd/ck" -o "$odd/c" --store "$odd/s" --ckpt-id a
 document 0 build-fp4-packs --from-planescache "$odd/c" -o "$odd/s2" --tiers delta
 document 0 verify-ckpt-id check --planescache "$odd/c" --store "$odd/s" --checkpoint "$odd/ck" --sample 1
 document 0 verify-ckpt-id list --planescache "$odd/c" --store "$odd/s"
-document 0 verify-ckpt-id prune --keep b --planescache "$odd/c"
+document 0 verify-ckpt-id prune --keep a --planescache "$odd/c"
 document 0 verify-ckpt-id rekey --from a --to b --planescache "$odd/c" -n
 document 0 verify-ckpt-id id "$odd/ck" --served-path /model
 document 0 pack-chunks pack "$odd/ck" --name set --out "$odd/parts"

@@ -168,7 +168,7 @@ TEST_CASE("a build that starts while rekey works does not get a layer") {
       std::vector<LockFile> held;
       try {
         const OutputDir dir(posix(), directory, ".");
-        return Records(context, dir, prefix, prefix + ".manifest").try_lock(1, held);
+        return Records(context, dir, prefix, prefix + ".manifest", "").try_lock(1, held);
       } catch (const Error& error) {
         CHECK(error.code() == ErrorCode::interrupted);
         return false;
