@@ -62,7 +62,9 @@ std::string outlook_text(const Context& context, const Outlook& outlook, const B
                 "identity     content id: every byte is hashed first, as far as digests are not "
                 "remembered\n")
           : fmt::format("identity     {}\n", printable(target.ckpt_id));
-  for (const std::string& path : {target.cache_root, target.store})
+  std::vector<std::string> directories = target.store.all();
+  directories.insert(directories.begin(), target.cache_root);
+  for (const std::string& path : directories)
     if (!path.empty())
       out +=
           fmt::format("directory    {}{}\n", printable(path), exists(context.os, path) ? "" : ", to be made");

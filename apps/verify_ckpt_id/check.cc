@@ -230,7 +230,7 @@ int run(Context& context, const CheckOptions& options) {
   }
   if (request.mode) fill_in(request, *request.mode, !directory.empty());
 
-  refuse_wrong_place(context.os, root, directory);
+  refuse_wrong_place(context.os, options.planescache, options.store);
   const Store store = scan_store(
       context.os, root, options.store.empty() ? PackDirs(directory) : PackDirs::parse(directory, "--store"));
   for (const std::string& remark : remarks_on(store)) context.progress.warn(remark);

@@ -267,6 +267,7 @@ class Repair {
     boot.ranks = {facts.rank};
     boot.zero_mode = facts.zero_mode;
     if (facts.fp4) boot.fp4 = *facts.fp4;
+    boot.split = boot.fp4 == format::Fp4Tier::quintal;
     if (facts.tier) boot.tiers = {*facts.tier};
     return boot;
   }
