@@ -206,8 +206,7 @@ class PlanesCacheSink : public Sink {
   std::uint64_t rank() const override { return spec_.meta.rank; }
 
   std::size_t open_files() const override {
-    return 2 * format::cache_parts(spec_.fp4).size() +
-           3;  // parts and those compared with, lock, two directories
+    return format::cache_parts(spec_.fp4).size() + 3;  // parts, lock, two directories
   }
   void refuse_other_source() override { records_.refuse_other_source(); }
 
