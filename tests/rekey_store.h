@@ -41,6 +41,12 @@ inline Manifest manifest(ManifestKind kind, const std::string& ckpt_id, std::uin
   return out;
 }
 
+// Digests of so many blocks, whatever is in them: rekey reads none.
+inline void set_digests(FileEntry& file, std::size_t blocks) {
+  file.blocks.assign(blocks, Xxh3::of(bytes_of(file.path)));
+  file.xxh3 = combine(file.blocks);
+}
+
 // Puts <dir>/cache and <dir>/store there.
 inline void make(const std::string& dir, const std::string& ckpt_id) {
   const format::RankShape shape = format::rank_shape(kGeometry, kWorld);
@@ -59,6 +65,7 @@ inline void make(const std::string& dir, const std::string& ckpt_id) {
         cache.files.push_back({});
         cache.files.back().path = name;
         cache.files.back().size = bytes;
+        set_digests(cache.files.back(), kGeometry.experts);
       }
     std::sort(cache.files.begin(), cache.files.end(),
               [](const auto& a, const auto& b) { return a.path < b.path; });
@@ -72,6 +79,7 @@ inline void make(const std::string& dir, const std::string& ckpt_id) {
       pack.files.push_back({});
       pack.files.back().path = name + ".pack";
       pack.files.back().size = spec.file_bytes();
+      set_digests(pack.files.back(), 2 * kGeometry.experts * format::slot_sections(tier).size());
       put_file(stem + ".pack", contents(r + std::string(format::name(tier)), spec.file_bytes()));
       put_file(stem + ".json", format::sidecar_json(spec, {0, 1}));
       put_file(stem + ".lock", "");

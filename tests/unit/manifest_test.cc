@@ -98,6 +98,34 @@ TEST_CASE("manifests survive writing and reading, and are the same bytes each ti
   CHECK(to_json(parse_manifest(to_json(chunks), "m.json")) == to_json(chunks));
 }
 
+// XXH3-128 of a manifest's text before the comma in front of its own digest.
+std::string digest_of(const std::string& text) {
+  return Xxh3::of(bytes_of(text.substr(0, text.rfind(",\n \"digest\"")))).hex();
+}
+
+TEST_CASE("a manifest that was changed does not blame the files") {
+  const std::string text = to_json(small_cache());
+  CHECK_NOTHROW(parse_manifest(text, "m.json"));
+  std::string changed = text;
+  changed.replace(changed.find("planesmith test"), 10, "Planesmith");
+  CHECK_THROWS_WITH_AS(parse_manifest(changed, "m.json"),
+                       doctest::Contains("was changed after it was written"), Error);
+  for (const std::string& more : {std::string("\n"), std::string(" ")})
+    CHECK_THROWS_AS(parse_manifest(text + more, "m.json"), Error);
+}
+
+TEST_CASE("data are trusted by digests only: a cache's manifest without them is refused") {
+  for (const Manifest& whole : {small_cache(), small_pack()})
+    for (const char* key : {"xxh3", "blocks"}) {
+      Json document = Json::parse(to_json(whole));
+      document["files"][0].erase(key);
+      CHECK_THROWS_AS(parsed(document), Error);
+      document["files"][0].erase("xxh3");
+      document["files"][0].erase("blocks");
+      CHECK_THROWS_AS(parsed(document), Error);
+    }
+}
+
 TEST_CASE("a tree's manifest, byte for byte") {
   Manifest manifest{.kind = ManifestKind::tree, .tool = "planesmith 0"};
   FileEntry file{.path = "é", .size = 3};
@@ -114,11 +142,13 @@ TEST_CASE("a tree's manifest, byte for byte") {
   {"path": "\u00e9", "size": 3, "xxh3": ")" +
                                  file.xxh3->hex() + R"(", "blocks": ["06b05ab6733a618578af5f94892f3950"]},
   {"path": "l", "link": "\u00e9"}
- ]
+ ],
+ "digest": ")" + digest_of(to_json(manifest)) +
+                                 R"("
 }
 )");
   manifest.files.clear();
-  CHECK(to_json(manifest).ends_with("\"files\": []\n}\n"));
+  CHECK(to_json(manifest).find("\"files\": [],\n \"digest\": \"") != std::string::npos);
   CHECK_NOTHROW(parse_manifest(to_json(manifest), "m.json"));
 }
 
@@ -154,8 +184,10 @@ TEST_CASE("only named fields depend on the identity") {
   other.facts->ckpt_id = "another";
   Json a = Json::parse(to_json(one)), b = Json::parse(to_json(other));
   CHECK(a != b);
-  a.erase("ckpt_id");
-  b.erase("ckpt_id");
+  for (const char* key : {"ckpt_id", "digest"}) {
+    a.erase(key);
+    b.erase(key);
+  }
   CHECK(a == b);
   CHECK(derived_files(one).at(0).path == "meta.json");
   CHECK(derived_files(one)[0].content ==
