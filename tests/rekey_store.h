@@ -43,7 +43,7 @@ inline Manifest manifest(ManifestKind kind, const std::string& ckpt_id, std::uin
 
 // Digests of so many blocks, whatever is in them: rekey reads none.
 inline void set_digests(FileEntry& file, std::size_t blocks) {
-  file.blocks.assign(blocks, Xxh3::of(bytes_of(file.path)));
+  file.blocks.assign(blocks, Xxh3::of(bytes_of("a block")));
   file.xxh3 = combine(file.blocks);
 }
 

@@ -230,7 +230,9 @@ int run(Context& context, const CheckOptions& options) {
   }
   if (request.mode) fill_in(request, *request.mode, !directory.empty());
 
-  refuse_wrong_place(context.os, options.planescache, options.store);
+  // A configuration's directories are told of by what was found in it; a mode without packs needs none.
+  const bool packs = !request.tiers || !request.tiers->empty();
+  if (!configuration) refuse_wrong_place(context.os, root, packs ? directory : "");
   const Store store = scan_store(
       context.os, root, options.store.empty() ? PackDirs(directory) : PackDirs::parse(directory, "--store"));
   for (const std::string& remark : remarks_on(store)) context.progress.warn(remark);

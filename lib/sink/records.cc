@@ -12,7 +12,7 @@
 namespace planesmith {
 namespace {
 
-constexpr std::uint64_t kMostRecordBytes = 256 << 20;
+constexpr std::size_t kDepth = 64;
 constexpr std::uint64_t kMostClaim = 256;  // bytes; a fingerprint has 64
 constexpr char kManifest[] = "manifest", kFiles[] = "files", kClaim[] = "source", kDigest[] = "digest";
 
@@ -135,8 +135,8 @@ std::optional<Record> Records::read(const Dir& records, std::uint64_t layer) con
   const std::string name = record_name(layer), path = records.path_of(name);
   if (!records.exists(name)) return std::nullopt;
   try {
-    const std::string text = records.read_text(name, kMostRecordBytes);
-    const Json json = parse_json(text, path);
+    const std::string text = records.read_text(name, manifest_text_limit(context_.memory));
+    const Json json = parse_json(text, path, kDepth, context_.memory / 5 * 2);
     if (!json.is_object() || !json.contains(kManifest))
       return Record{parse_manifest(text, path), Json::object()};
     return Record{parse_manifest(compact(json[kManifest]), path), json.value(kFiles, Json::object())};
@@ -147,7 +147,7 @@ std::optional<Record> Records::read(const Dir& records, std::uint64_t layer) con
 }
 
 void Records::write(const Dir& records, std::uint64_t layer, const Record& record) const {
-  Json manifest = parse_json(to_json(record.manifest), prefix_);
+  Json manifest = parse_json(to_json(record.manifest), prefix_, kDepth, context_.memory);
   manifest.erase(kDigest);  // of a text that this is not
   const Json json = {{kManifest, std::move(manifest)}, {kFiles, record.stamps}};
   records.write_atomically(record_name(layer), compact(json), context_.group_shared ? 0660 : 0600);

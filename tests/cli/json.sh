@@ -52,6 +52,18 @@ document 0 repack-experts build "$CK" r --levels 4 --granularity tensor
 document 0 repack-experts gate "$CK"
 repack-experts analyze "$CK" >/dev/null 2>&1; document $? repack-experts analyze "$CK"
 
+# What needs a hub, or weights of floats, is refused here: a document all the same.
+as_it_ends() { "$@" >/dev/null 2>&1; document $? "$@"; }
+as_it_ends pack-chunks fetch ftp://nowhere set --out o
+as_it_ends repack-experts quantize "$CK" q --to nvfp4
+as_it_ends repack-experts translate "$CK" t
+as_it_ends repack-experts finish "$CK" --from "$CK" f
+document 0 verify-ckpt-id verify c s
+document 0 verify-ckpt-id repair c s -n
+rm c/v2/*/*/meta.json
+document 3 verify-ckpt-id repair c -n
+document 0 verify-ckpt-id repair c
+
 # Names that are not UTF-8 are shown as messages show them, never an error of their own.
 odd=$(printf 'odd\377name')
 mkdir -p "$odd/tree"; cp -r "$CK" "$odd/ck"; printf x >"$odd/tree/file"; printf y >"$odd/tree/$odd"
