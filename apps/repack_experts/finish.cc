@@ -4,6 +4,7 @@
 
 #include "audit/audit.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "repack_experts/commands.h"
 #include "repack_experts/rewrite_flags.h"
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "repack_experts/commands.h"
 #include "repack_experts/rewrite_flags.h"
 

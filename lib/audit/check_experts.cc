@@ -177,7 +177,7 @@ void check_zero_signs(const Context& context, const Checkpoint& checkpoint, cons
     }
     // A handful of zeros shifts nothing, whatever their signs.
     const std::uint64_t elements = weight.size * (model.family == Family::fp8 ? 1 : 2);
-    if (zeros >= 64 && 1000 * zeros >= elements && 20 * std::min(negative, zeros - negative) < zeros)
+    if (zeros >= 16 && 5000 * zeros >= elements && 20 * std::min(negative, zeros - negative) < zeros)
       one_signed.add(weight.name);
   });
   one_signed.report(
@@ -193,7 +193,7 @@ void check_zero_signs(const Context& context, const Checkpoint& checkpoint, cons
 bool check_layout(const Inventory& inventory, Findings& findings) {
   std::vector<const Tensor*> tensors;
   for (const auto& [name, tensor] : inventory.tensors) tensors.push_back(&tensor);
-  const Verdict verdict = judge_layout(inventory.config, tensors);
+  const LayoutVerdict verdict = judge_layout(inventory.config, tensors);
   switch (verdict.lead) {
     case Lead::build:
       if (!verdict.sentence.empty())

@@ -101,7 +101,8 @@ void check_groups(const Inventory& inventory, const std::vector<Pattern>& ignore
                         fmt::format("{} modules belong to several groups, the first is '{}'",
                                     overlapping.count, overlapping.first),
                         "which group wins depends on the loader", "make the targets exclusive"});
-  if (uncovered && !classes)
+  // Where the quantized layers are listed, the others are plain.
+  if (uncovered && !classes && !inventory.quantization.contains("quantized_layers"))
     findings.push_back({"recipe.uncovered", Severity::warning,
                         fmt::format("{} modules are in no group and not ignored, the first is '{}'",
                                     uncovered.count, uncovered.first),

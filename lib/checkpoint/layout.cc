@@ -80,13 +80,13 @@ class Judge {
         recipe_(read_recipe(config_value(config, "quantization_config"))),
         seen_(look(config, tensors)) {}
 
-  Verdict operator()() const {
+  LayoutVerdict operator()() const {
     if (seen_.module.empty() && seen_.fused.empty()) return {};
     if (seen_.biases || has_ending("_blocks"))
       return {Lead::none, fmt::format("its experts are {}, fused and with biases as gpt-oss has them; the "
                                       "engine serves no such experts, and there is no translation",
                                       named(has_ending("_blocks") ? "MXFP4" : "floats"))};
-    const Verdict verdict = seen_.module.empty() ? of_fused() : of_one();
+    const LayoutVerdict verdict = seen_.module.empty() ? of_fused() : of_one();
     // Geometry is asked for only where the layout is one that is read.
     if (verdict.lead == Lead::build || verdict.lead == Lead::translate)
       if (const std::string type = lower(text_value(config_, "model_type"));
@@ -116,14 +116,14 @@ class Judge {
     return fmt::format("{} ({}{}{}{})", row != nullptr ? row->what : otherwise, recipe_.method,
                        format.empty() ? "" : " ", of_all, format);
   }
-  Verdict translate(std::string_view otherwise) const {
+  LayoutVerdict translate(std::string_view otherwise) const {
     return {Lead::translate, fmt::format("its experts are {}; {}", named(otherwise), kTranslate)};
   }
-  Verdict not_served(std::string_view otherwise, std::string_view detail = "") const {
+  LayoutVerdict not_served(std::string_view otherwise, std::string_view detail = "") const {
     return {Lead::none, fmt::format("its experts are {}{}; {}", named(otherwise), detail, kStartAgain)};
   }
 
-  Verdict of_fused() const {
+  LayoutVerdict of_fused() const {
     const auto weight = std::find_if(seen_.fused.begin(), seen_.fused.end(), [](const auto& entry) {
       return entry.first == "gate_up_proj" || entry.first == "gate_up_proj.weight" ||
              entry.first == "down_proj" || entry.first == "down_proj.weight";
@@ -135,7 +135,7 @@ class Judge {
     return translate("quantized, all of a layer in one tensor");
   }
 
-  Verdict of_one() const {
+  LayoutVerdict of_one() const {
     const Tensor *weight = find(seen_.one, "weight"), *packed = find(seen_.one, "weight_packed"),
                  *scale = find(seen_.one, "weight_scale");
     for (const char* word : {"qweight", "qzeros", "scales", "g_idx"})
@@ -165,7 +165,9 @@ class Judge {
     return as_it_is();
   }
 
-  Verdict of_fp8(const Tensor& weight, const Tensor& scale) const {
+  LayoutVerdict of_fp8(const Tensor& weight, const Tensor& scale) const {
+    // Without a tool's own words the tensors are all there is to say, which find_experts() says of each.
+    if (recipe_.method.empty() || recipe_.method == "fp8") return as_it_is();
     const std::uint64_t rows = weight.shape.empty() ? 0 : weight.shape[0];
     const QuantGroup* group = recipe_.group_of(seen_.module);
     const Scheme scheme = group != nullptr ? group->scheme : Scheme::unknown;
@@ -182,7 +184,7 @@ class Judge {
     return recipe_.method == "compressed-tensors" ? translate("FP8 in blocks") : as_it_is();
   }
 
-  Verdict as_it_is() const {
+  LayoutVerdict as_it_is() const {
     if (recipe_.method.empty()) return {};
     return {Lead::build,
             fmt::format("its experts are {}; build-planescache reads it as it is", named("quantized"))};
@@ -202,11 +204,11 @@ bool is_deepseek_v4(const Json& config) {
          architectures[0].get<std::string>().starts_with("DeepseekV4");
 }
 
-Verdict judge_layout(const Json& config, const std::vector<const Tensor*>& tensors) {
+LayoutVerdict judge_layout(const Json& config, const std::vector<const Tensor*>& tensors) {
   return Judge(config, tensors)();
 }
 
-Verdict judge_layout(const Checkpoint& checkpoint) {
+LayoutVerdict judge_layout(const Checkpoint& checkpoint) {
   std::vector<const Tensor*> tensors;
   for (const Tensor& tensor : checkpoint.tensors()) tensors.push_back(&tensor);
   return judge_layout(checkpoint.config(), tensors);

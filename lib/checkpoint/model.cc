@@ -355,7 +355,7 @@ const SparseLayer* Model::find_layer(std::uint64_t index) const {
 }
 
 Model find_experts(const Checkpoint& checkpoint, std::uint64_t drafts) {
-  if (const Verdict verdict = judge_layout(checkpoint); verdict.lead != Lead::build)
+  if (const LayoutVerdict verdict = judge_layout(checkpoint); verdict.lead != Lead::build)
     throw Error(checkpoint.directory(), verdict.sentence);
   return Finder(checkpoint, drafts).run();
 }
