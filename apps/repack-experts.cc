@@ -10,5 +10,7 @@ int main(int argc, char** argv) {
   add_gate(commands);
   add_analyze(commands);
   add_quantize(commands);
+  add_translate(commands);
+  add_finish(commands);
   return commands.parse_and_run(argc, argv);
 }

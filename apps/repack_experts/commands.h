@@ -7,7 +7,9 @@ namespace planesmith {
 
 void add_analyze(Subcommands& commands);
 void add_build(Subcommands& commands);
+void add_finish(Subcommands& commands);
 void add_gate(Subcommands& commands);
 void add_quantize(Subcommands& commands);
+void add_translate(Subcommands& commands);
 
 }  // namespace planesmith

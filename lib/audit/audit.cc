@@ -60,6 +60,7 @@ AuditReport audit(const Context& context, const AuditRequest& request) {
   report.tensors = inventory.tensors.size();
   report.shards = inventory.shards.size();
   const std::optional<Experts> experts = check_experts(context, inventory, request.world, report.findings);
+  check_contents(context, inventory, report.findings);
   check_profile(context, inventory, experts, request.profile, report.findings);
   check_recipe(inventory, report.findings);
   check_drafters(inventory, report.findings);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parallel.h"
+#include "checkpoint/layout.h"
 #include "checkpoint/model.h"
 #include "checkpoint/tensor_name.h"
 #include "format/number.h"
@@ -76,9 +77,26 @@ class Tally {
   Several found_;
 };
 
+// Whether even the typical weight is beyond what models have. Weights of trained experts are well below 10,
+// and a scale without its reciprocal makes them larger by the square of 448 * 6 / |w| or so.
+bool too_large(const Context& context, const Checkpoint& checkpoint, const Model& model,
+               const ExpertTensors& tensors, const std::vector<std::uint8_t>& scales) {
+  constexpr float kMost = 10;
+  if (tensors.scale_2 != nullptr)
+    return f32_at(read_tensor(context, checkpoint, *tensors.scale_2), 0) > kMost;
+  if (scales.empty()) return false;
+  const Dtype dtype = tensors.scale->dtype;
+  if (dtype == Dtype::f8_e8m0 || dtype == Dtype::u8)
+    return *std::min_element(scales.begin(), scales.end()) > 127 + 10;
+  if (dtype != Dtype::f32) return false;
+  float least = f32_at(scales, 0);
+  for (std::size_t i = 1; i < scales.size() / 4; ++i) least = std::min(least, std::fabs(f32_at(scales, i)));
+  return model.family == Family::fp8 && least > kMost;
+}
+
 void check_scales(const Context& context, const Checkpoint& checkpoint, const Model& model,
                   Findings& findings) {
-  Tally nonfinite, zero, subnormal, unequal;
+  Tally nonfinite, zero, subnormal, unequal, all_zero, large;
   const std::uint64_t experts = model.geometry.experts;
   parallel_for(model.layers.size() * experts, context.threads, [&](std::size_t i, int) {
     context.check_stop();
@@ -89,7 +107,16 @@ void check_scales(const Context& context, const Checkpoint& checkpoint, const Mo
       if (counts.subnormal != 0) subnormal.add(scale.name);
     };
     for (const ExpertTensors& tensors : expert) {
-      note(*tensors.scale, count_scales(read_tensor(context, checkpoint, *tensors.scale), model.scale_type));
+      const std::vector<std::uint8_t> scales = read_tensor(context, checkpoint, *tensors.scale);
+      const ScaleCounts counts = count_scales(scales, model.scale_type);
+      const bool zero_2 =
+          tensors.scale_2 != nullptr && f32_at(read_tensor(context, checkpoint, *tensors.scale_2), 0) == 0;
+      if (zero_2 && counts.nonfinite != 0) {  // 0 / 0 of an exporter
+        all_zero.add(tensors.scale->name);
+        continue;
+      }
+      note(*tensors.scale, counts);
+      if (too_large(context, checkpoint, model, tensors, scales)) large.add(tensors.weight->name);
       if (tensors.scale_2 == nullptr) continue;
       ScaleCounts of_tensor;
       of_tensor.add(f32_at(read_tensor(context, checkpoint, *tensors.scale_2), 0));
@@ -100,6 +127,21 @@ void check_scales(const Context& context, const Checkpoint& checkpoint, const Mo
         read_tensor(context, checkpoint, *gate) != read_tensor(context, checkpoint, *up))
       unequal.add(gate->name);
   });
+  all_zero.report(findings, "experts.all-zero", Severity::error,
+                  "of expert scales are NaN beside a weight_scale_2 of 0: all weights of the expert are "
+                  "zero, and the exporter divided "
+                  "0 by 0",
+                  "conversion refuses them, serving answers with NaN",
+                  "quantize the source again with repack-experts quantize, which gives such experts finite "
+                  "scales; or set "
+                  "weight_scale_2 to 1 and the scales to 1 (0x38)");
+  large.report(
+      findings, "experts.scale-inverted", Severity::error,
+      "of expert weights are far larger than any model's by their scales",
+      "a global scale was taken over without its reciprocal, or a scale for its inverse: the weights are up "
+      "to "
+      "10^8 times too large",
+      "translate from the original checkpoint again (repack-experts translate), which takes the reciprocal");
   nonfinite.report(
       findings, "experts.scale-nonfinite", Severity::error, "of expert scales hold a NaN or an infinity",
       "conversion refuses them, serving answers with NaN", "export or download the checkpoint again");
@@ -133,7 +175,10 @@ void check_zero_signs(const Context& context, const Checkpoint& checkpoint, cons
         }
       }
     }
-    if (20 * std::min(negative, zeros - negative) < zeros) one_signed.add(weight.name);
+    // A handful of zeros shifts nothing, whatever their signs.
+    const std::uint64_t elements = weight.size * (model.family == Family::fp8 ? 1 : 2);
+    if (zeros >= 16 && 5000 * zeros >= elements && 20 * std::min(negative, zeros - negative) < zeros)
+      one_signed.add(weight.name);
   });
   one_signed.report(
       findings, "experts.one-signed-zeros", Severity::warning,
@@ -141,6 +186,37 @@ void check_zero_signs(const Context& context, const Checkpoint& checkpoint, cons
       "the codebook has no zero: zeros of one sign become a bias, and bias is what breaks 2-bit experts",
       !traits(model.family).requantized ? "export again with signed zeros; MXFP4 data is never balanced"
                                         : "leave --zero-mode at auto, which balances them");
+}
+
+// Whether the builders read the layout at all. Nothing is wrong with a checkpoint that nobody has quantized,
+// or that is of another layout: what it is and what leads on is all there is to say of its experts.
+bool check_layout(const Inventory& inventory, Findings& findings) {
+  std::vector<const Tensor*> tensors;
+  for (const auto& [name, tensor] : inventory.tensors) tensors.push_back(&tensor);
+  const LayoutVerdict verdict = judge_layout(inventory.config, tensors);
+  switch (verdict.lead) {
+    case Lead::build:
+      if (!verdict.sentence.empty())
+        findings.push_back(
+            {"experts.layout", Severity::note, verdict.sentence, "it is one that is served", "nothing"});
+      return true;
+    case Lead::quantize:
+      findings.push_back({"experts.not-quantized", Severity::note, verdict.sentence,
+                          "planes are made of quantized experts",
+                          "quantize it, or give the checkpoint that was made of it"});
+      return false;
+    case Lead::translate:
+      findings.push_back({"experts.layout", Severity::warning, verdict.sentence,
+                          "neither the engine nor the builders read this layout",
+                          "translate it: nothing is lost"});
+      return false;
+    case Lead::none:
+      break;
+  }
+  findings.push_back({"experts.layout", Severity::error, verdict.sentence,
+                      "planes cannot be made of this checkpoint",
+                      "start from the model's float weights, or choose a model that is served"});
+  return false;
 }
 
 // What the names alone tell, seen even where the experts as a whole are refused.
@@ -242,6 +318,7 @@ void check_serving(const Inventory& inventory, const Model& model, std::uint64_t
 
 std::optional<Experts> check_experts(const Context& context, const Inventory& inventory, std::uint64_t world,
                                      Findings& findings) {
+  if (!check_layout(inventory, findings)) return std::nullopt;
   check_names(inventory, findings);
   try {
     const Checkpoint checkpoint = Checkpoint::open(context, inventory.directory);

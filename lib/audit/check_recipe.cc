@@ -27,7 +27,10 @@ void check_ignored(const std::vector<Pattern>& ignore, const std::vector<std::st
 
 void check_quantized_by_mistake(const Inventory& inventory, Findings& findings) {
   for (const auto& [name, tensor] : inventory.tensors) {
-    if (!name.ends_with(".weight") || !quantized(tensor)) continue;
+    const std::size_t dot = name.rfind('.');
+    const std::string_view word =
+        dot == std::string::npos ? std::string_view() : std::string_view(name).substr(dot + 1);
+    if (!(word == "weight" && quantized(tensor)) && word != "weight_packed" && word != "qweight") continue;
     const std::string_view kind = parse_tensor_name(name, inventory.layers(), tensor.shape.size()).left_as;
     if (kind != "router" && kind != "embeddings" && kind != "head") continue;
     findings.push_back({"recipe.sensitive-quantized", Severity::error,
@@ -98,7 +101,8 @@ void check_groups(const Inventory& inventory, const std::vector<Pattern>& ignore
                         fmt::format("{} modules belong to several groups, the first is '{}'",
                                     overlapping.count, overlapping.first),
                         "which group wins depends on the loader", "make the targets exclusive"});
-  if (uncovered && !classes)
+  // Where the quantized layers are listed, the others are plain.
+  if (uncovered && !classes && !inventory.quantization.contains("quantized_layers"))
     findings.push_back({"recipe.uncovered", Severity::warning,
                         fmt::format("{} modules are in no group and not ignored, the first is '{}'",
                                     uncovered.count, uncovered.first),
@@ -131,7 +135,10 @@ void check_activations(const Inventory& inventory, Findings& findings) {
   for (const Json* recipe : {&inventory.quantization, &inventory.modelopt}) {
     if (!recipe->contains("quant_algo") || !(*recipe)["quant_algo"].is_string()) continue;
     const std::string algorithm = (*recipe)["quant_algo"].get<std::string>();
-    if (algorithm.find("NVFP4") == std::string::npos || algorithm == "NVFP4") continue;
+    // W4A16 has no activation settings that could be ignored.
+    if (algorithm.find("NVFP4") == std::string::npos || algorithm == "NVFP4" ||
+        algorithm.find("A16") != std::string::npos)
+      continue;
     find(fmt::format("quant_algo is {}", algorithm));
     return;
   }

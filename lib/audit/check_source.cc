@@ -1,9 +1,12 @@
-// The files beside the weights, and what has to be the same as in the checkpoint that this one was made from.
+// What has to be the same as in the checkpoint that this one was made from.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "audit/checks.h"
 #include "base/error.h"
@@ -11,43 +14,78 @@
 #include "base/hash.h"
 #include "base/parallel.h"
 #include "checkpoint/tensor_name.h"
+#include "quant/quantize.h"
 
 namespace planesmith {
 namespace {
 
-constexpr std::string_view kProcessor = "preprocessor_config.json", kNewProcessor = "processor_config.json";
+constexpr std::uint64_t kBlock = 8 << 20;
 
-// Files that turn prompts into tokens and back.
-bool is_of_tokenizer(std::string_view file) {
-  constexpr std::string_view kOthers[] = {"added_tokens.json",  "chat_template.jinja",
-                                          "chat_template.json", "generation_config.json",
-                                          "merges.txt",         "special_tokens_map.json",
-                                          "tiktoken.model",     "vocab.json",
-                                          "vocab.txt",          "spiece.model"};
-  return file.starts_with("tokenizer") || file.starts_with("tokenization_") ||
-         std::find(std::begin(kOthers), std::end(kOthers), file) != std::end(kOthers);
-}
-
-// What the tensor is to a routed expert; none: it is not an expert's.
-std::optional<Role> role_of(const Inventory& inventory, const Tensor& tensor) {
+struct ExpertPart {
+  bool is = false;
+  std::optional<Role> role;  // of one tensor for each; none: all of a layer in one, or another spelling
+};
+ExpertPart expert_of(const Inventory& inventory, const Tensor& tensor) {
   const TensorName name = parse_tensor_name(tensor.name, inventory.layers(), tensor.shape.size());
-  if (name.kind != TensorName::Kind::expert) return {};
-  return name.role;
+  if (name.kind == TensorName::Kind::expert) return {true, name.role};
+  return {name.kind != TensorName::Kind::other && name.main_layer, std::nullopt};
 }
 
 bool same_form(const Tensor& a, const Tensor& b) {
   return a.dtype == b.dtype && a.shape == b.shape && a.size == b.size;
 }
 
-// Conversion gives experts other weights and scales, repacking only other weights.
-bool converted(const Inventory& source, const Tensor& tensor, const Tensor* here) {
-  const std::optional<Role> role = role_of(source, tensor);
-  return role && (*role == Role::weight || here == nullptr || !same_form(*here, tensor));
+std::string module_of(const std::string& name) {
+  return name.substr(0, name.rfind('.'));
+}
+
+// What a name is without the wrappers that loaders put around the language model.
+std::string bare(std::string_view name) {
+  for (bool more = true; more;) {
+    more = false;
+    for (const std::string_view wrapper : {"model.", "language_model."})
+      if (name.starts_with(wrapper)) {
+        name.remove_prefix(wrapper.size());
+        more = true;
+      }
+  }
+  return std::string(name);
+}
+
+// Scales and the like, of weights or of the cache of keys and values.
+bool is_side_tensor(std::string_view name) {
+  const std::string_view word = name.substr(name.rfind('.') + 1);
+  constexpr std::string_view kWords[] = {"weight_scale",
+                                         "weight_scale_2",
+                                         "weight_scale_inv",
+                                         "scale",
+                                         "weight_global_scale",
+                                         "input_scale",
+                                         "input_global_scale",
+                                         "weight_packed",
+                                         "weight_shape",
+                                         "weight_zero_point",
+                                         "k_scale",
+                                         "v_scale",
+                                         "q_scale",
+                                         "kv_scale",
+                                         "output_scale",
+                                         "prob_output_scale"};
+  return std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords) ||
+         word.ends_with("_scale_inv");
+}
+
+// The modules that are quantized here, without prefixes: their weights are packed, or a scale stands beside
+// them.
+std::set<std::string> quantized_modules(const Inventory& inventory) {
+  std::set<std::string> out;
+  for (const auto& [name, tensor] : inventory.tensors)
+    if (is_side_tensor(name)) out.insert(bare(module_of(name)));
+  return out;
 }
 
 Xxh3 digest(const Context& context, const std::string& path, const Tensor& tensor,
             std::vector<std::uint8_t>& buffer) {
-  constexpr std::uint64_t kBlock = 8 << 20;
   const File file = File::open_read(context.os, path);
   std::vector<Xxh3> blocks;
   for (std::uint64_t at = 0; at < tensor.size; at += kBlock) {
@@ -60,120 +98,178 @@ Xxh3 digest(const Context& context, const std::string& path, const Tensor& tenso
   return combine(blocks);
 }
 
-}  // namespace
+std::optional<FloatType> float_type(Dtype dtype) {
+  if (dtype == Dtype::bf16) return FloatType::bf16;
+  if (dtype == Dtype::f16) return FloatType::f16;
+  if (dtype == Dtype::f32) return FloatType::f32;
+  return std::nullopt;
+}
 
-void check_files(const Context& context, const Inventory& inventory, const std::string& source,
-                 Findings& findings) {
-  const auto here = [&](std::string_view file) {
-    return exists(context.os, inventory.path(std::string(file)));
+// The same numbers in another float type.
+bool same_values(const Context& context, const std::string& path, const Tensor& tensor,
+                 const std::string& other_path, const Tensor& other) {
+  const auto a = float_type(tensor.dtype), b = float_type(other.dtype);
+  if (!a || !b || tensor.shape != other.shape) return false;
+  const File file = File::open_read(context.os, path), other_file = File::open_read(context.os, other_path);
+  const std::uint64_t count = tensor.size / bytes_of(*a), step = kBlock / 4;
+  std::vector<std::uint8_t> left, right;
+  for (std::uint64_t at = 0; at < count; at += step) {
+    context.check_stop();
+    const std::uint64_t n = std::min(step, count - at);
+    left.resize(n * bytes_of(*a));
+    right.resize(n * bytes_of(*b));
+    file.read(left, tensor.offset + at * bytes_of(*a));
+    other_file.read(right, other.offset + at * bytes_of(*b));
+    for (std::uint64_t i = 0; i < n; ++i)
+      if (std::bit_cast<std::uint32_t>(value_at({left.data(), *a, n}, i)) !=
+          std::bit_cast<std::uint32_t>(value_at({right.data(), *b, n}, i)))
+        return false;
+  }
+  return true;
+}
+
+class Comparison {
+ public:
+  Comparison(const Context& context, const Inventory& here, const Inventory& source, Findings& findings)
+      : context_(context),
+        here_(here),
+        source_(source),
+        findings_(findings),
+        quantized_(quantized_modules(here)) {
+    for (const auto& [name, tensor] : here.tensors) by_bare_.emplace(bare(name), &tensor);
+    for (const auto& [name, tensor] : source.tensors) in_source_.insert(bare(name));
+  }
+
+  std::uint64_t run() {
+    for (const auto& [name, tensor] : source_.tensors) sort_out(name, tensor);
+    for (const auto& [name, tensor] : here_.tensors)
+      if (source_.find(name) == nullptr && !in_source_.contains(bare(name)) && !expert_of(here_, tensor).is &&
+          !is_side_tensor(name))
+        added_.add(name);
+    report_presence();
+    compare();
+    return same_;
+  }
+
+ private:
+  struct Pair {
+    const Tensor *here, *there;
   };
-  if (!source.empty())
-    for (const std::string& file : list_dir(context.os, source)) {
-      if (here(file)) continue;
-      if (is_of_tokenizer(file))
-        findings.push_back({"tokenizer.missing", Severity::error,
-                            fmt::format("{} is in the source and not here", file),
-                            "prompts are tokenized or formatted differently", "copy it from the source"});
-      if (file == kProcessor || file == kNewProcessor)
-        findings.push_back(
-            {"vision.processor", Severity::error, fmt::format("{} is in the source and not here", file),
-             "images are prepared differently, or cannot be served", "copy it from the source"});
+
+  const Tensor* counterpart(const std::string& name) const {
+    if (const Tensor* tensor = here_.find(name)) return tensor;
+    const auto at = by_bare_.find(bare(name));
+    return at == by_bare_.end() ? nullptr : at->second;
+  }
+  // The module of this name here, under whatever prefix, is one that a recipe quantized.
+  bool is_quantized(const std::string& name) const { return quantized_.contains(bare(module_of(name))); }
+
+  void sort_out(const std::string& name, const Tensor& tensor) {
+    const Tensor* here = counterpart(name);
+    const ExpertPart expert = expert_of(source_, tensor);
+    // Conversion gives experts other weights and scales, repacking only other weights; either may split fused
+    // ones.
+    if (expert.is &&
+        (!expert.role || *expert.role == Role::weight || here == nullptr || !same_form(*here, tensor)))
+      return;
+    if ((here == nullptr || !same_form(*here, tensor)) && is_quantized(name)) {
+      quantized_by_recipe_.add(name);
+      return;
     }
-  if (here("tokenizer.json")) {
-    try {
-      const Json tokenizer =
-          read_json(context.os, inventory.path("tokenizer.json"), context.memory / 5, context.memory / 5 * 2);
-      for (const char* key : {"truncation", "padding"})
-        if (tokenizer.is_object() && tokenizer.contains(key) && !tokenizer[key].is_null())
-          findings.push_back(
-              {fmt::format("tokenizer.{}", key), Severity::error,
-               fmt::format("tokenizer.json has {} baked in: {}", key, tokenizer[key].dump().substr(0, 120)),
-               "every prompt is cut or padded to that length, without a message",
-               fmt::format("set \"{}\" to null in tokenizer.json", key)});
-    } catch (const Error& error) {
-      findings.push_back({"tokenizer.unreadable", Severity::error, error.what(), "the server will not start",
-                          "copy it from the model's repository"});
+    if (here != nullptr) {
+      if (here->name != name) renamed_.add(name);
+      both_.push_back({here, &tensor});
+      total_ += here->size + tensor.size;
+    } else {
+      (parse_tensor_name(name, source_.layers(), tensor.shape.size()).left_as == "MTP" ? gone_mtp_ : gone_)
+          .add(name);
     }
   }
-  const bool vision = std::any_of(inventory.tensors.begin(), inventory.tensors.end(), [](const auto& entry) {
-    return entry.first.find("vision") != std::string::npos ||
-           entry.first.find("visual.") != std::string::npos;
-  });
-  if (vision && !here(kProcessor))
-    findings.push_back({"vision.processor", here(kNewProcessor) ? Severity::warning : Severity::error,
-                        fmt::format("there is a vision tower, but no {}{}", kProcessor,
-                                    here(kNewProcessor) ? "" : fmt::format(", nor {}", kNewProcessor)),
-                        here(kNewProcessor) ? "older loaders cannot serve images" : "images cannot be served",
-                        "copy it from the model's repository"});
-}
+
+  void report_presence() {
+    if (gone_mtp_)
+      findings_.push_back(
+          {"against.mtp-lost", Severity::error,
+           fmt::format("{} drafter (MTP) tensors of the source are gone, the first is '{}'", gone_mtp_.count,
+                       gone_mtp_.first),
+           "speculative decoding is lost",
+           "copy them from the source and list them in the index, or let repack-experts finish do it"});
+    if (gone_)
+      findings_.push_back(
+          {"against.lost", Severity::error,
+           fmt::format("{} tensors of the source are gone, the first is '{}'", gone_.count, gone_.first),
+           "the model is not whole", "copy them from the source"});
+    if (added_)
+      findings_.push_back(
+          {"against.added", Severity::warning,
+           fmt::format("{} tensors are not in the source, the first is '{}'", added_.count, added_.first),
+           "they are not the source's", "make sure that they belong here"});
+    if (quantized_by_recipe_)
+      findings_.push_back({"against.quantized", Severity::note,
+                           fmt::format("{} weights besides the routed experts are quantized here and not in "
+                                       "the source, the first is '{}'",
+                                       quantized_by_recipe_.count, quantized_by_recipe_.first),
+                           "the recipe took them in", "nothing"});
+    if (renamed_)
+      findings_.push_back({"against.renamed", Severity::note,
+                           fmt::format("{} tensors have another prefix than in the source, the first is '{}'",
+                                       renamed_.count, renamed_.first),
+                           "loaders map such prefixes", "nothing"});
+  }
+
+  void compare() {
+    std::mutex mutex;
+    std::vector<std::vector<std::uint8_t>> buffers(static_cast<std::size_t>(context_.threads));
+    context_.progress.begin("compare", total_);
+    parallel_for(both_.size(), context_.threads, [&](std::size_t i, int worker) {
+      const Tensor &here = *both_[i].here, &there = *both_[i].there;
+      std::vector<std::uint8_t>& buffer = buffers[static_cast<std::size_t>(worker)];
+      const std::string here_path = here_.shard_path(here), there_path = source_.shard_path(there);
+      const bool equal = same_form(here, there) && digest(context_, here_path, here, buffer) ==
+                                                       digest(context_, there_path, there, buffer);
+      const bool equal_values = !equal && same_values(context_, here_path, here, there_path, there);
+      const std::lock_guard<std::mutex> lock(mutex);
+      same_ += equal || equal_values;
+      if (equal_values) retyped_.add(here.name);
+      if (!equal && !equal_values) (expert_of(source_, there).is ? scales_ : changed_).add(here.name);
+    });
+    context_.progress.end();
+    if (retyped_)
+      findings_.push_back({"against.dtype", Severity::note,
+                           fmt::format("{} tensors have another dtype and the same values, the first is '{}'",
+                                       retyped_.count, retyped_.first),
+                           "nothing is lost", "nothing"});
+    if (changed_)
+      findings_.push_back(
+          {"against.changed", Severity::error,
+           fmt::format("{} tensors outside the routed experts differ from the source, the first is '{}'",
+                       changed_.count, changed_.first),
+           "repacking experts must leave the rest alone", "copy these tensors from the source"});
+    if (scales_)
+      findings_.push_back(
+          {"against.scales", Severity::error,
+           fmt::format("{} scales of routed experts differ from the source, the first is '{}'", scales_.count,
+                       scales_.first),
+           "repacking changes weights and never their scales: these experts have other values",
+           "copy the scales from the source, or quantize the weights with them"});
+  }
+
+  const Context& context_;
+  const Inventory &here_, &source_;
+  Findings& findings_;
+  const std::set<std::string> quantized_;
+  std::map<std::string, const Tensor*> by_bare_;
+  std::set<std::string> in_source_;
+  std::vector<Pair> both_;
+  std::uint64_t total_ = 0, same_ = 0;
+  Several gone_, gone_mtp_, added_, quantized_by_recipe_, renamed_, changed_, scales_, retyped_;
+};
+
+}  // namespace
 
 std::uint64_t check_against(const Context& context, const Inventory& inventory, const Inventory& source,
                             Findings& findings) {
-  std::vector<std::pair<const Tensor*, const Tensor*>> both;
-  std::uint64_t total = 0;
-  Several gone, gone_mtp, added;
-  for (const auto& [name, tensor] : source.tensors) {
-    const Tensor* here = inventory.find(name);
-    if (converted(source, tensor, here)) continue;
-    if (here != nullptr) {
-      both.emplace_back(here, &tensor);
-      total += here->size + tensor.size;
-    } else if (parse_tensor_name(name, source.layers(), tensor.shape.size()).left_as == "MTP") {
-      gone_mtp.add(name);
-    } else {
-      gone.add(name);
-    }
-  }
-  for (const auto& [name, tensor] : inventory.tensors)
-    if (source.find(name) == nullptr && !role_of(inventory, tensor)) added.add(name);
-  if (gone_mtp)
-    findings.push_back({"against.mtp-lost", Severity::error,
-                        fmt::format("{} drafter (MTP) tensors of the source are gone, the first is '{}'",
-                                    gone_mtp.count, gone_mtp.first),
-                        "speculative decoding is lost",
-                        "copy them from the source and list them in the index"});
-  if (gone)
-    findings.push_back(
-        {"against.lost", Severity::error,
-         fmt::format("{} tensors of the source are gone, the first is '{}'", gone.count, gone.first),
-         "the model is not whole", "copy them from the source"});
-  if (added)
-    findings.push_back(
-        {"against.added", Severity::warning,
-         fmt::format("{} tensors are not in the source, the first is '{}'", added.count, added.first),
-         "somebody added them", "make sure that they belong here"});
-
-  std::uint64_t same = 0;
-  Several changed, scales;
-  std::mutex mutex;
-  std::vector<std::vector<std::uint8_t>> buffers(static_cast<std::size_t>(context.threads));
-  context.progress.begin("compare", total);
-  parallel_for(both.size(), context.threads, [&](std::size_t i, int worker) {
-    const auto& [here, there] = both[i];
-    std::vector<std::uint8_t>& buffer = buffers[static_cast<std::size_t>(worker)];
-    const bool equal =
-        same_form(*here, *there) && digest(context, inventory.shard_path(*here), *here, buffer) ==
-                                        digest(context, source.shard_path(*there), *there, buffer);
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (equal)
-      ++same;
-    else
-      (role_of(source, *there) ? scales : changed).add(here->name);
-  });
-  context.progress.end();
-  if (changed)
-    findings.push_back(
-        {"against.changed", Severity::error,
-         fmt::format("{} tensors outside the routed experts differ from the source, the first is '{}'",
-                     changed.count, changed.first),
-         "repacking experts must leave the rest alone", "copy these tensors from the source"});
-  if (scales)
-    findings.push_back({"against.scales", Severity::error,
-                        fmt::format("{} scales of routed experts differ from the source, the first is '{}'",
-                                    scales.count, scales.first),
-                        "repacking changes weights and never their scales: these experts have other values",
-                        "copy the scales from the source, or quantize the weights with them"});
-  return same;
+  return Comparison(context, inventory, source, findings).run();
 }
 
 }  // namespace planesmith

@@ -18,9 +18,13 @@ struct Experts {
   std::uint64_t weights;  // tensors
 };
 
-// Completeness, scales, zeros, what the planes format can hold. None: planes cannot be made.
+// What the layout is, then completeness, scales, zeros, what the planes format can hold. None: planes cannot
+// be made.
 std::optional<Experts> check_experts(const Context& context, const Inventory& inventory, std::uint64_t world,
                                      Findings& findings);
+// Weights that hold nothing: codes of one value, experts that are copies of one another, shards that end in
+// zeros.
+void check_contents(const Context& context, const Inventory& inventory, Findings& findings);
 // Ignore lists and recipe groups: what quantizers touch or leave without a word.
 void check_recipe(const Inventory& inventory, Findings& findings);
 // Drafter layers: lost, not ignored by the recipe, or what only looks like one.

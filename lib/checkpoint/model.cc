@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "checkpoint/layout.h"
 #include "checkpoint/tensor_name.h"
 
 namespace planesmith {
@@ -354,6 +355,8 @@ const SparseLayer* Model::find_layer(std::uint64_t index) const {
 }
 
 Model find_experts(const Checkpoint& checkpoint, std::uint64_t drafts) {
+  if (const LayoutVerdict verdict = judge_layout(checkpoint); verdict.lead != Lead::build)
+    throw Error(checkpoint.directory(), verdict.sentence);
   return Finder(checkpoint, drafts).run();
 }
 

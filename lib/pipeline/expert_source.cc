@@ -213,6 +213,14 @@ void ExpertSource::refuse(const Expert& expert, std::uint64_t rank, const BadEle
       row += rank * shape_.slice;
     byte = row * at.row_bytes + weight_bytes(model_, col);
   }
+  if (bad.where.in_scale && tensors.scale_2 != nullptr &&
+      read_scalar(*shards_.of(*tensors.scale_2), *tensors.scale_2) == 0)
+    throw Error(checkpoint_.shard_path(tensor),
+                "is NaN beside a weight_scale_2 of 0: all weights of this expert are zero, and the exporter "
+                "divided 0 by 0; quantize the float weights again with repack-experts quantize, which gives "
+                "such experts finite scales, or set weight_scale_2 and the scales to 1")
+        .in_tensor(tensor.name)
+        .at(tensor.offset + byte);
   throw Error(
       checkpoint_.shard_path(tensor),
       fmt::format("element [{}, {}] is not finite (NaN or infinity); the checkpoint is damaged", row, col))

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "checkpoint/layout.h"
 #include "checkpoint/tensor_name.h"
 
 namespace planesmith {
@@ -186,6 +187,11 @@ std::optional<FloatType> float_type(Dtype dtype) {
 }
 
 FloatExperts find_float_experts(const Checkpoint& checkpoint) {
+  if (const LayoutVerdict verdict = judge_layout(checkpoint);
+      verdict.lead != Lead::quantize && !verdict.sentence.empty())
+    throw Error(checkpoint.directory(),
+                "its experts are quantized already; only BF16, F16 and F32 experts can be quantized: " +
+                    verdict.sentence);
   return Finder(checkpoint).run();
 }
 

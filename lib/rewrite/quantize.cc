@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "checkpoint/tensor_name.h"
 #include "manifest/profile.h"
-#include "rewrite/recipe.h"
+#include "rewrite/recipe_text.h"
 
 namespace planesmith {
 namespace {

@@ -144,6 +144,7 @@ RewriteResult rewrite(const Context& context, const Checkpoint& checkpoint, NewS
     if (std::find(untouched.begin(), untouched.end(), shard.name) == untouched.end())
       not_linked.push_back(shard.name);
   for (const auto& [name, text] : texts) not_linked.push_back(name);
+  not_linked.insert(not_linked.end(), what.dropped.begin(), what.dropped.end());
   for (const auto& [name, path] : what.taken) not_linked.push_back(name);
   const SourceFiles others(context, checkpoint.directory(), not_linked);
   result.others = others.files;

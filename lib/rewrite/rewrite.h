@@ -23,6 +23,7 @@ struct RewriteOptions {
 struct Rewrite {
   Json build;                                // what the result depends on besides the source's shards
   std::map<std::string, std::string> texts;  // small files that are written anew; the index is not among them
+  std::vector<std::string> dropped;          // files that are not taken over
   std::map<std::string, std::string> taken;  // files that come from elsewhere: name to path
 };
 

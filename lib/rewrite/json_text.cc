@@ -1,10 +1,12 @@
-#include "rewrite/recipe.h"
+#include "rewrite/json_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace planesmith {
 namespace {
@@ -73,7 +75,7 @@ std::string indented(const OrderedJson& value, const std::string& text, std::siz
   return out;
 }
 
-void set_member(std::string& text, std::size_t open, const std::string& name, const OrderedJson& value,
+void set_member(std::string& text, std::size_t open, std::string_view name, const OrderedJson& value,
                 std::size_t depth) {
   const std::string json = indented(value, text, depth);
   if (const Member there = find_member(text, open, name); there.found()) {
@@ -114,62 +116,40 @@ void drop_member(std::string& text, std::size_t open, std::string_view name) {
 
 }  // namespace
 
-std::vector<std::string> excluded_modules(const std::set<std::string>& quantized,
-                                          const std::set<std::string>& unquantized) {
-  const auto begins_one = [&](const std::string& prefix) {
-    const auto at = quantized.lower_bound(prefix);
-    return at != quantized.end() && at->starts_with(prefix);
-  };
-  std::set<std::string> out;
-  for (const std::string& module : unquantized) {
-    std::size_t dot = module.find('.');
-    while (dot != std::string::npos && begins_one(module.substr(0, dot))) dot = module.find('.', dot + 1);
-    out.insert(dot == std::string::npos ? module : module.substr(0, dot) + "*");
+JsonText::JsonText(std::string text, std::string path) : text_(std::move(text)), path_(std::move(path)) {
+  if (!parse_json(text_, path_).is_object()) throw Error(path_, "is not a JSON object");
+}
+
+std::size_t JsonText::holder(Keys keys) const {
+  std::size_t open = text_.find('{');
+  for (auto key = keys.begin(); key + 1 != keys.end(); ++key) {
+    const Member member = find_member(text_, open, *key);
+    if (!member.found() || text_[member.value] != '{') return std::string::npos;
+    open = member.value;
   }
-  return {out.begin(), out.end()};
+  return open;
 }
 
-OrderedJson modelopt_config(const std::string& algorithm, const std::vector<std::string>& excluded) {
-  const OrderedJson fp4 = {{"dynamic", false}, {"num_bits", 4}, {"type", "float"}, {"group_size", 16}};
-  OrderedJson group;
-  if (algorithm == "NVFP4") group["input_activations"] = fp4;
-  group["weights"] = fp4;
-  group["targets"] = {"Linear"};
-  OrderedJson config;
-  config["config_groups"]["group_0"] = group;
-  config["ignore"] = excluded;
-  config["quant_algo"] = algorithm;
-  config["producer"] = {{"name", "modelopt"}, {"version", "0.47.0"}};
-  config["quant_method"] = "modelopt";
-  return config;
+OrderedJson JsonText::value(Keys keys) const {
+  const std::size_t open = holder(keys);
+  if (open == std::string::npos) return nullptr;
+  const Member member = find_member(text_, open, *(keys.end() - 1));
+  if (!member.found()) return nullptr;
+  OrderedJson value =
+      OrderedJson::parse(text_.substr(member.value, member.end - member.value), nullptr, false);
+  if (value.is_discarded())
+    throw Error(path_, fmt::format("\"{}\" holds numbers that are not finite", *(keys.end() - 1)));
+  return value;
 }
 
-OrderedJson modelopt_file(const std::string& algorithm, const std::vector<std::string>& excluded) {
-  OrderedJson file;
-  file["producer"] = {{"name", "modelopt"}, {"version", "0.47.0"}};
-  file["quantization"] = {{"quant_algo", algorithm},
-                          {"kv_cache_quant_algo", nullptr},
-                          {"group_size", 16},
-                          {"exclude_modules", excluded}};
-  return file;
+void JsonText::set(Keys keys, const OrderedJson& value) {
+  if (const std::size_t open = holder(keys); open != std::string::npos)
+    set_member(text_, open, *(keys.end() - 1), value, keys.size());
 }
 
-std::string with_quantization(const Context& context, const Checkpoint& checkpoint,
-                              const OrderedJson& quantization, const OrderedJson& more) {
-  const std::string path = join(checkpoint.directory(), kConfigName);
-  std::string text = read_text(context.os, path, 16 * kMiB);
-  const std::size_t open = text.find('{');
-  if (open == std::string::npos) throw Error(path, "is not a JSON object");
-  constexpr std::string_view kKey = "quantization_config";
-  // config_value() looks into text_config first.
-  if (const Member nested = find_member(text, open, "text_config");
-      nested.found() && text[nested.value] == '{') {
-    if (find_member(text, nested.value, kKey).found()) drop_member(text, nested.value, kKey);
-  }
-  set_member(text, open, std::string(kKey), quantization, 1);
-  for (const auto& [name, value] : more.items()) set_member(text, open, name, value, 1);
-  parse_json(text, path);  // what is written can be read again
-  return text;
+void JsonText::drop(Keys keys) {
+  if (const std::size_t open = holder(keys); open != std::string::npos)
+    drop_member(text_, open, *(keys.end() - 1));
 }
 
 }  // namespace planesmith

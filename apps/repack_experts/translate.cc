@@ -1,0 +1,75 @@
+#include "rewrite/translate.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "repack_experts/commands.h"
+#include "repack_experts/rewrite_flags.h"
+
+namespace planesmith {
+namespace {
+
+struct TranslateFlags {
+  RewriteFlags rewrite;
+  TranslateOptions translate;
+};
+
+void declare(CLI::App& app, TranslateFlags& flags) {
+  app.add_option("source", flags.rewrite.options.source,
+                 "Directory of a quantized checkpoint, whatever wrote it")
+      ->required();
+  app.add_option("target", flags.rewrite.options.target,
+                 "Directory of the new checkpoint, outside the source")
+      ->required();
+  app.add_flag("--gate", flags.translate.gate, "Then dequantize both and compare every element");
+  app.add_flag("--lossy", flags.translate.lossy,
+               "MXFP4 to NVFP4: round the blocks that NVFP4's scales do not reach, instead of refusing");
+  add_rewrite_flags(app, flags.rewrite);
+}
+
+std::string text_of(const TranslateResult& result, bool dry_run) {
+  std::string text = fmt::format("{} to {}\n", printable(result.from), result.to);
+  for (const auto& [what, count] : result.modules) text += fmt::format("{} modules: {}\n", count, what);
+  if (result.kept != 0) text += fmt::format("{} quantized modules stay as they are\n", result.kept);
+  text += text_of(result.files, dry_run);
+  if (!result.gate) return text;
+  constexpr std::size_t kShown = 10;
+  for (std::size_t i = 0; i < std::min(kShown, result.gate->differences.size()); ++i)
+    text += "DIFFERENT: " + printable(result.gate->differences[i]) + "\n";
+  return text +
+         (result.gate->differences.empty()
+              ? fmt::format("passed: {} elements of {} modules are equal, {} other tensors identical\n",
+                            result.gate->elements, result.gate->modules, result.gate->tensors)
+              : fmt::format("FAILED: {} differences\n", result.gate->differences.size()));
+}
+
+Json json_of(const TranslateResult& result) {
+  Json json = json_of(result.files);
+  json.update(
+      {{"from", result.from}, {"to", result.to}, {"modules", result.modules}, {"modules_kept", result.kept}});
+  if (result.gate)
+    json["gate"] = {{"passed", result.gate->differences.empty()},
+                    {"modules", result.gate->modules},
+                    {"elements", result.gate->elements},
+                    {"tensors", result.gate->tensors},
+                    {"differences", result.gate->differences}};
+  return json;
+}
+
+int run(Context& context, const TranslateFlags& flags) {
+  TranslateOptions options = flags.translate;
+  options.rewrite = options_of(flags.rewrite);
+  const TranslateResult result = translate(context, options);
+  print_result(flags.rewrite.json ? pretty(json_of(result)) : text_of(result, options.rewrite.dry_run));
+  return result.gate && !result.gate->differences.empty() ? static_cast<int>(ErrorCode::difference) : 0;
+}
+
+}  // namespace
+
+void add_translate(Subcommands& commands) {
+  commands.add<TranslateFlags>("translate", "Write the same numbers in a layout that is served", declare,
+                               run);
+}
+
+}  // namespace planesmith

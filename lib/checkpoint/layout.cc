@@ -1,0 +1,217 @@
+#include "checkpoint/layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "checkpoint/tensor_name.h"
+
+namespace planesmith {
+namespace {
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+std::string text_value(const Json& config, std::string_view key) {
+  const Json& value = config_value(config, key);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+bool is_float(Dtype dtype) {
+  return dtype == Dtype::bf16 || dtype == Dtype::f16 || dtype == Dtype::f32;
+}
+
+// The words that end the names of the first routed expert's tensors, and those of tensors of all experts.
+struct Seen {
+  std::string module;                          // "model.layers.1.mlp.experts.0.gate_proj"
+  std::map<std::string, const Tensor*> one;    // by word, of that module
+  std::map<std::string, const Tensor*> fused;  // by what follows "experts.", of that layer
+  bool biases = false;
+};
+
+constexpr std::string_view kExperts = ".experts.";
+
+Seen look(const Json& config, const std::vector<const Tensor*>& tensors) {
+  const Json& layers = config_value(config, "num_hidden_layers");
+  const std::uint64_t count =
+      layers.is_number_unsigned() ? layers.get<std::uint64_t>() : std::uint64_t{1} << 32;
+  Seen seen;
+  std::string fused_stem;
+  for (const Tensor* tensor : tensors) {
+    const std::size_t at = tensor->name.find(kExperts);
+    if (at == std::string::npos) continue;
+    const TensorName parsed = parse_tensor_name(tensor->name, count, tensor->shape.size());
+    if (parsed.kind == TensorName::Kind::other || !parsed.main_layer) continue;  // a drafter's, or shared
+    const std::string rest = tensor->name.substr(at + kExperts.size());
+    if (!rest.empty() && std::isdigit(static_cast<unsigned char>(rest[0])) != 0) {
+      const std::size_t dot = tensor->name.rfind('.');
+      const bool bare = std::count(rest.begin(), rest.end(), '.') == 1;  // "0.gate_proj"
+      const std::string module = bare ? tensor->name : tensor->name.substr(0, dot);
+      if (seen.module.empty()) seen.module = module;
+      if (module == seen.module) seen.one.emplace(bare ? "weight" : tensor->name.substr(dot + 1), tensor);
+    } else {
+      if (fused_stem.empty()) fused_stem = tensor->name.substr(0, at);
+      if (tensor->name.starts_with(fused_stem)) seen.fused.emplace(rest, tensor);
+      seen.biases |= rest.ends_with("bias");
+    }
+  }
+  return seen;
+}
+
+const Tensor* find(const std::map<std::string, const Tensor*>& words, std::string_view word) {
+  const auto at = words.find(std::string(word));
+  return at == words.end() ? nullptr : at->second;
+}
+
+constexpr std::string_view kTranslate =
+    "repack-experts translate SOURCE TARGET writes it in a layout that is served";
+constexpr std::string_view kStartAgain =
+    "it is not served and no lossless translation makes it so; start from the model's float weights: "
+    "repack-experts quantize SOURCE TARGET --to nvfp4";
+constexpr std::string_view kQuantize =
+    "repack-experts quantize SOURCE TARGET --to nvfp4 makes NVFP4 experts of it";
+
+class Judge {
+ public:
+  Judge(const Json& config, const std::vector<const Tensor*>& tensors)
+      : config_(config),
+        recipe_(read_recipe(config_value(config, "quantization_config"))),
+        seen_(look(config, tensors)) {}
+
+  LayoutVerdict operator()() const {
+    if (seen_.module.empty() && seen_.fused.empty()) return {};
+    if (seen_.biases || has_ending("_blocks"))
+      return {Lead::none, fmt::format("its experts are {}, fused and with biases as gpt-oss has them; the "
+                                      "engine serves no such experts, and there is no translation",
+                                      named(has_ending("_blocks") ? "MXFP4" : "floats"))};
+    const LayoutVerdict verdict = seen_.module.empty() ? of_fused() : of_one();
+    // Geometry is asked for only where the layout is one that is read.
+    if (verdict.lead == Lead::build || verdict.lead == Lead::translate)
+      if (const std::string type = lower(text_value(config_, "model_type"));
+          config_value(config_, "moe_intermediate_size").is_null() &&
+          seen_.module.find("block_sparse_moe") != std::string::npos)
+        return {Lead::none, fmt::format("its experts are {} under block_sparse_moe in the names of {}, an "
+                                        "architecture whose experts the engine does not serve",
+                                        named("quantized"), type.empty() ? "another model" : type)};
+    return verdict;
+  }
+
+ private:
+  bool has_ending(std::string_view ending) const {
+    return std::any_of(seen_.fused.begin(), seen_.fused.end(),
+                       [&](const auto& entry) { return entry.first.ends_with(ending); });
+  }
+  // "NVFP4 in llm-compressor's layout (compressed-tensors nvfp4-pack-quantized)": by the group of the
+  // experts.
+  std::string named(std::string_view otherwise) const {
+    const QuantGroup* group = recipe_.group_of(seen_.module);
+    if (group == nullptr && !recipe_.groups.empty()) group = &recipe_.groups.front();
+    const std::string format = group != nullptr ? group->format : recipe_.format;
+    const FormatRow* row = find_format(recipe_.method, format);
+    if (recipe_.method.empty()) return std::string(otherwise);
+    const std::string of_all =
+        recipe_.format.empty() || recipe_.format == format ? "" : recipe_.format + ": ";
+    return fmt::format("{} ({}{}{}{})", row != nullptr ? row->what : otherwise, recipe_.method,
+                       format.empty() ? "" : " ", of_all, format);
+  }
+  LayoutVerdict translate(std::string_view otherwise) const {
+    return {Lead::translate, fmt::format("its experts are {}; {}", named(otherwise), kTranslate)};
+  }
+  LayoutVerdict not_served(std::string_view otherwise, std::string_view detail = "") const {
+    return {Lead::none, fmt::format("its experts are {}{}; {}", named(otherwise), detail, kStartAgain)};
+  }
+
+  LayoutVerdict of_fused() const {
+    const auto weight = std::find_if(seen_.fused.begin(), seen_.fused.end(), [](const auto& entry) {
+      return entry.first == "gate_up_proj" || entry.first == "gate_up_proj.weight" ||
+             entry.first == "down_proj" || entry.first == "down_proj.weight";
+    });
+    if (weight != seen_.fused.end() && is_float(weight->second->dtype))
+      return {Lead::quantize,
+              fmt::format("is not quantized yet: its experts are {}, all of a layer in one tensor; {}",
+                          dtype_text(*weight->second), kQuantize)};
+    return translate("quantized, all of a layer in one tensor");
+  }
+
+  LayoutVerdict of_one() const {
+    const Tensor *weight = find(seen_.one, "weight"), *packed = find(seen_.one, "weight_packed"),
+                 *scale = find(seen_.one, "weight_scale");
+    for (const char* word : {"qweight", "qzeros", "scales", "g_idx"})
+      if (find(seen_.one, word) != nullptr) return not_served("packed integers");
+    if (packed != nullptr) {
+      if (packed->dtype == Dtype::i32 || packed->dtype == Dtype::u32) return not_served("packed integers");
+      return translate(scale != nullptr && scale->dtype == Dtype::f8_e4m3
+                           ? "NVFP4 in llm-compressor's names"
+                           : "MXFP4 in llm-compressor's names");
+    }
+    if (weight == nullptr) return {};
+    if (is_float(weight->dtype))
+      return {Lead::quantize,
+              fmt::format("is not quantized yet: its experts are {}; {}", dtype_text(*weight), kQuantize)};
+    if (!seen_.fused.empty() && weight->dtype == Dtype::f8_e4m3 &&
+        find(seen_.one, "weight_scale_inv") == nullptr && scale == nullptr &&
+        find(seen_.one, "scale") == nullptr)
+      return {Lead::translate, fmt::format("its experts are {} with the scales of all experts of a layer in "
+                                           "one tensor, as transformers 5.24 writes them; {}",
+                                           named("FP8"), kTranslate)};
+    if (scale == nullptr) return as_it_is();
+    if (weight->dtype == Dtype::f8_e4m3) return of_fp8(*weight, *scale);
+    const bool power = scale->dtype == Dtype::u8 || scale->dtype == Dtype::f8_e8m0;
+    if (power && (recipe_.method == "modelopt" || recipe_.method == "quark") && !is_deepseek_v4(config_))
+      return translate("MXFP4");
+    if (weight->dtype == Dtype::i8 && is_float(scale->dtype)) return not_served("int8");
+    return as_it_is();
+  }
+
+  LayoutVerdict of_fp8(const Tensor& weight, const Tensor& scale) const {
+    // Without a tool's own words the tensors are all there is to say, which find_experts() says of each.
+    if (recipe_.method.empty() || recipe_.method == "fp8") return as_it_is();
+    const std::uint64_t rows = weight.shape.empty() ? 0 : weight.shape[0];
+    const QuantGroup* group = recipe_.group_of(seen_.module);
+    const Scheme scheme = group != nullptr ? group->scheme : Scheme::unknown;
+    if (scale.dtype == Dtype::u8 || scheme == Scheme::mxfp8)
+      return not_served("MXFP8", ", a power of two for each 32");
+    if (scale.shape.size() > 2)
+      return not_served("FP8", fmt::format(", with scales of shape {}", shape_text(scale.shape)));
+    if (scale.shape.size() < 2)
+      return not_served("FP8",
+                        scale.size <= 4 ? ", with one scale for a tensor" : ", with a scale for each row");
+    if (scheme == Scheme::fp8_channel ||
+        (scheme != Scheme::fp8_block && scale.shape[1] == 1 && scale.shape[0] == rows))
+      return not_served("FP8", ", with a scale for each row");
+    return recipe_.method == "compressed-tensors" ? translate("FP8 in blocks") : as_it_is();
+  }
+
+  LayoutVerdict as_it_is() const {
+    if (recipe_.method.empty()) return {};
+    return {Lead::build,
+            fmt::format("its experts are {}; build-planescache reads it as it is", named("quantized"))};
+  }
+
+  const Json& config_;
+  const QuantRecipe recipe_;
+  const Seen seen_;
+};
+
+}  // namespace
+
+bool is_deepseek_v4(const Json& config) {
+  if (lower(text_value(config, "model_type")).starts_with("deepseek_v4")) return true;
+  const Json& architectures = config_value(config, "architectures");
+  return architectures.is_array() && !architectures.empty() && architectures[0].is_string() &&
+         architectures[0].get<std::string>().starts_with("DeepseekV4");
+}
+
+LayoutVerdict judge_layout(const Json& config, const std::vector<const Tensor*>& tensors) {
+  return Judge(config, tensors)();
+}
+
+LayoutVerdict judge_layout(const Checkpoint& checkpoint) {
+  std::vector<const Tensor*> tensors;
+  for (const Tensor& tensor : checkpoint.tensors()) tensors.push_back(&tensor);
+  return judge_layout(checkpoint.config(), tensors);
+}
+
+}  // namespace planesmith

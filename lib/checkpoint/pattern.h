@@ -1,0 +1,36 @@
+// Entries of ignore lists and of recipe targets, as the quantizers' files spell them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace re2 {
+class RE2;
+}
+
+namespace planesmith {
+
+// "re:..." is a regular expression from the start of a module's name, "*" stands for anything, otherwise it
+// is a module and what is below it. A word like Linear is a class of modules: names do not tell what it
+// matches. Expressions are matched in linear time; what such a matcher cannot express (look-around,
+// back references) is not sound.
+class Pattern {
+ public:
+  explicit Pattern(const std::string& text);
+  const std::string& text() const { return text_; }
+  bool sound() const { return sound_; }  // false: no regular expression that can be read
+  bool is_class() const;
+  bool matches(const std::string& module) const;
+  // As compressed-tensors takes its targets: an expression, or exactly this module.
+  bool matches_exactly(const std::string& module) const;
+
+ private:
+  std::string text_;
+  std::shared_ptr<const re2::RE2> regex_;  // none: not an expression
+  bool sound_ = true;
+};
+
+bool any_matches(const std::vector<Pattern>& patterns, const std::string& module);
+
+}  // namespace planesmith

@@ -1,0 +1,309 @@
+#include "rewrite/translate.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "checkpoint/layout.h"
+#include "rewrite/recipe_text.h"
+#include "rewrite/translate_jobs.h"
+
+namespace planesmith {
+namespace {
+
+// What a module becomes.
+struct Target {
+  Scheme scheme = Scheme::none;
+  bool activations = false;
+  std::uint64_t block_rows = 0, block_cols = 0;
+  auto key() const { return std::tie(scheme, activations, block_rows, block_cols); }
+  bool operator<(const Target& other) const { return key() < other.key(); }
+};
+
+class Translation {
+ public:
+  Translation(const Checkpoint& checkpoint, const TranslateOptions& options)
+      : checkpoint_(checkpoint),
+        options_(options),
+        recipe_(read_recipe(config_value(checkpoint.config(), "quantization_config"))),
+        modules_(find_modules(checkpoint, recipe_)),
+        v4_(is_deepseek_v4(checkpoint.config())),
+        shards_(checkpoint) {}
+
+  TranslateResult run(const Context& context) {
+    for (const QuantModule& module : modules_.quantized) by_name_[module.name] = &module;
+    for (const QuantModule& module : modules_.quantized) refuse_unserved(module);
+    for (const QuantModule& module : modules_.quantized) add(module);
+    if (result_.modules.empty())
+      throw Error(
+          checkpoint_.directory(),
+          modules_.quantized.empty()
+              ? "has no quantized modules; repack-experts quantize makes NVFP4 or MXFP4 of float experts"
+              : fmt::format("is {}: its layout is served as it is, and there is nothing to translate",
+                            recipe_.title()));
+    result_.from = recipe_.method.empty() ? "a layout that config.json does not name" : recipe_.title();
+    Rewrite what;
+    what.build = {{"command", "translate"}, {"lossy", options_.lossy}};
+    write_config(context, what);
+    result_.files = rewrite(context, checkpoint_, shards_, what, options_.rewrite);
+    return std::move(result_);
+  }
+
+ private:
+  void refuse_unserved(const QuantModule& module) const {
+    const bool compressed = recipe_.method == "compressed-tensors";
+    switch (module.scheme) {
+      case Scheme::nvfp4:
+      case Scheme::fp8_block:
+        return;
+      case Scheme::mxfp4:
+        if (!v4_ || module.expert) return;
+        break;
+      case Scheme::fp8_tensor:
+        if (!module.expert && !compressed) return;
+        break;
+      default:
+        break;
+    }
+    const View& weight = module.weight();
+    throw Error(
+        checkpoint_.shard_path(*weight.tensor),
+        fmt::format(
+            "'{}' is {} ({}{}{}), which the engine does not serve and no lossless translation makes served; "
+            "start from the model's float weights: repack-experts quantize SOURCE TARGET --to nvfp4",
+            module.name, describe(module.scheme), recipe_.method.empty() ? "no recipe" : recipe_.method,
+            module.format.empty() ? "" : " ", module.format))
+        .in_tensor(weight.tensor->name)
+        .at(weight.tensor->described_at);
+  }
+
+  FloatType float_of(const View& view) const {
+    switch (view.dtype()) {
+      case Dtype::bf16:
+        return FloatType::bf16;
+      case Dtype::f16:
+        return FloatType::f16;
+      case Dtype::f32:
+        return FloatType::f32;
+      default:
+        throw Error(checkpoint_.shard_path(*view.tensor),
+                    fmt::format("has dtype {}; a float was expected", dtype_text(*view.tensor)))
+            .in_tensor(view.tensor->name)
+            .at(view.tensor->described_at);
+    }
+  }
+
+  void take(const View& view) {
+    if (taken_.insert(view.tensor).second) shards_.replace(*view.tensor);
+  }
+  void add(const View& beside, std::unique_ptr<Job> job) { shards_.add(*beside.tensor, std::move(job)); }
+
+  // The bytes as they are, under this name.
+  void copy(const QuantModule& module, const View& view, std::string_view word, Dtype dtype,
+            std::vector<std::uint64_t> shape) {
+    const std::string name = fmt::format("{}.{}", module.name, word);
+    if (view.whole() && view.tensor->name == name && view.dtype() == dtype && view.shape == shape) return;
+    take(view);
+    add(view, std::make_unique<CopyJob>(NewTensor{name, dtype, std::move(shape), {}, view.size},
+                                        place_of(checkpoint_, view)));
+    changed_ = true;
+  }
+  void widen(const QuantModule& module, const View& view, std::string_view word) {
+    const std::string name = fmt::format("{}.{}", module.name, word);
+    const FloatType type = float_of(view);
+    if (type == FloatType::f32) return copy(module, view, word, Dtype::f32, view.shape);
+    take(view);
+    add(view, std::make_unique<WidenJob>(name, view.shape, place_of(checkpoint_, view), type));
+    changed_ = true;
+  }
+  void scalar(const QuantModule& module, std::string_view from, std::string_view inverse,
+              std::string_view word) {
+    if (const View* view = module.part(from)) {
+      if (view->whole() && view->dtype() == Dtype::f32 &&
+          view->tensor->name == fmt::format("{}.{}", module.name, word))
+        return;
+      take(*view);
+      add(*view,
+          std::make_unique<WidenJob>(fmt::format("{}.{}", module.name, word), std::vector<std::uint64_t>{},
+                                     place_of(checkpoint_, *view), float_of(*view)));
+      changed_ = true;
+    } else if (const View* reciprocal = module.part(inverse)) {
+      take(*reciprocal);
+      add(*reciprocal,
+          std::make_unique<ReciprocalJob>(fmt::format("{}.{}", module.name, word), reciprocal->tensor->name,
+                                          place_of(checkpoint_, *reciprocal), float_of(*reciprocal)));
+      changed_ = true;
+    }
+  }
+
+  void add(const QuantModule& module) {
+    changed_ = false;
+    std::string what;
+    Target target{module.scheme, module.activations, 0, 0};
+    switch (module.scheme) {
+      case Scheme::nvfp4:
+        what = "NVFP4 renamed";
+        target.activations =
+            module.part({"input_scale", "input_global_scale"}) != nullptr || module.activations;
+        copy(module, module.weight(), "weight", Dtype::u8, {module.rows, module.cols / 2});
+        copy(module, module.scale(), "weight_scale", Dtype::f8_e4m3, module.scale().shape);
+        scalar(module, "weight_scale_2", "weight_global_scale", "weight_scale_2");
+        scalar(module, "input_scale", "input_global_scale", "input_scale");
+        break;
+      case Scheme::fp8_block: {
+        const bool powers = module.scale().dtype() == Dtype::f8_e8m0 || module.scale().dtype() == Dtype::u8;
+        what = powers ? "FP8 blocks split" : "FP8 blocks with float32 scales";
+        target = {Scheme::fp8_block, true, module.block_rows, module.block_cols};
+        const std::string_view word = module.part("scale") != nullptr ? "scale" : "weight_scale_inv";
+        copy(module, module.weight(), "weight", Dtype::f8_e4m3, {module.rows, module.cols});
+        if (powers)
+          copy(module, module.scale(), word, Dtype::f8_e8m0, module.scale().shape);
+        else
+          widen(module, module.scale(), word);
+        break;
+      }
+      case Scheme::mxfp4:
+        if (v4_) {
+          what = "MXFP4 in DeepSeek-V4's layout";
+          copy(module, module.weight(), "weight", Dtype::i8, {module.rows, module.cols / 2});
+          copy(module, module.scale(), "scale", Dtype::f8_e8m0, module.scale().shape);
+        } else {
+          what = "MXFP4 as NVFP4";
+          target.scheme = Scheme::nvfp4;
+          cast(module);
+          changed_ = true;
+        }
+        break;
+      default:
+        break;  // in a served layout, as refuse_unserved() found
+    }
+    targets_[target].push_back(&module);
+    if (changed_)
+      ++result_.modules[what];
+    else
+      ++result_.kept;
+  }
+
+  // Gate and up of the same parent share weight_scale_2, so that one job makes both.
+  void cast(const QuantModule& module) {
+    const std::size_t dot = module.name.rfind('.');
+    const std::string parent = module.name.substr(0, dot + 1), last = module.name.substr(dot + 1);
+    std::vector<const QuantModule*> together = {&module};
+    for (const auto& [gate, up] : {std::pair{"gate_proj", "up_proj"}, {"w1", "w3"}}) {
+      const auto mate = by_name_.find(parent + (last == gate ? up : gate));
+      if ((last != gate && last != up) || mate == by_name_.end() || mate->second->scheme != Scheme::mxfp4)
+        continue;
+      if (last == up)
+        together.clear();  // done with its gate
+      else
+        together.push_back(mate->second);
+    }
+    for (const auto& [word, view] : module.parts) take(view);
+    if (!together.empty())
+      add(module.weight(), std::make_unique<CastJob>(checkpoint_, std::move(together), options_.lossy));
+  }
+
+  // The modules without a scheme, as their names stand in the checkpoint.
+  std::vector<std::string> plain_names() const {
+    return {modules_.unquantized.begin(), modules_.unquantized.end()};
+  }
+  std::vector<std::string> summary() const {
+    std::set<std::string> quantized;
+    for (const QuantModule& module : modules_.quantized) quantized.insert(module.name);
+    return excluded_modules(quantized, modules_.unquantized);
+  }
+
+  void write_config(const Context& context, Rewrite& what) {
+    std::set<Scheme> schemes;
+    for (const auto& [target, modules] : targets_) schemes.insert(target.scheme);
+    const bool fp8 = schemes == std::set{Scheme::fp8_block} ||
+                     schemes == std::set{Scheme::fp8_block, Scheme::mxfp4} ||
+                     schemes == std::set{Scheme::mxfp4};
+    if (fp8) {
+      std::set<std::pair<std::uint64_t, std::uint64_t>> blocks;
+      for (const auto& [target, modules] : targets_)
+        if (target.scheme == Scheme::fp8_block) blocks.insert({target.block_rows, target.block_cols});
+      if (blocks.size() > 1)
+        throw Error(checkpoint_.directory(),
+                    "has FP8 modules in blocks of several sizes; config.json can name one");
+      result_.to = schemes.contains(Scheme::mxfp4) ? "MXFP4 in DeepSeek-V4's layout" : "FP8 in blocks";
+      if (recipe_.method == "fp8") return;  // says so already
+      const auto [rows, cols] =
+          blocks.empty() ? std::pair<std::uint64_t, std::uint64_t>{128, 128} : *blocks.begin();
+      OrderedJson config = {{"activation_scheme", "dynamic"}, {"fmt", "e4m3"}, {"quant_method", "fp8"}};
+      OrderedJson more = OrderedJson::object();
+      if (schemes.contains(Scheme::mxfp4)) {
+        config["scale_fmt"] = "ue8m0";
+        more["expert_dtype"] = "fp4";
+      }
+      config["weight_block_size"] = {rows, cols};
+      config["modules_to_not_convert"] = plain_names();
+      what.texts.emplace(kConfigName, with_quantization(context, checkpoint_, config, more));
+      what.dropped.push_back(std::string(kModeloptConfig));
+      return;
+    }
+    OrderedJson config, file;
+    if (targets_.size() == 1) {
+      const std::string algorithm = targets_.begin()->first.activations ? "NVFP4" : "W4A16_NVFP4";
+      result_.to = "modelopt " + algorithm;
+      config = modelopt_config(algorithm, summary());
+      file = modelopt_file(algorithm, summary());
+    } else {
+      if (recipe_.method == "modelopt" && recipe_.format == "MIXED_PRECISION" &&
+          !schemes.contains(Scheme::mxfp4)) {
+        result_.to = recipe_.title();
+        return;
+      }
+      result_.to = "modelopt MIXED_PRECISION";
+      std::tie(config, file) = mixed_config(layers(), summary());
+    }
+    if (!recipe_.kv_cache.empty()) {
+      config["kv_cache_scheme"] = {{"dynamic", false}, {"num_bits", 8}, {"type", "float"}};
+      file["quantization"]["kv_cache_quant_algo"] = recipe_.kv_cache;
+    }
+    what.texts.emplace(kConfigName, with_quantization(context, checkpoint_, config));
+    what.texts.emplace(kModeloptConfig, file.dump(4, ' ', true));
+  }
+
+  // Experts of a layer under one name, as modelopt lists them.
+  std::map<std::string, std::string> layers() const {
+    std::map<std::string, std::string> out;
+    for (const auto& [target, modules] : targets_) {
+      const std::string algorithm = target.scheme == Scheme::nvfp4
+                                        ? (target.activations ? "NVFP4" : "W4A16_NVFP4")
+                                    : target.scheme == Scheme::fp8_block ? "FP8_PB_WO"
+                                                                         : "FP8";
+      for (const QuantModule* module : modules) {
+        const std::size_t experts = module->name.find(".experts.");
+        out.emplace(module->name.substr(0, experts == std::string::npos ? experts : experts + 8), algorithm);
+      }
+    }
+    return out;
+  }
+
+  const Checkpoint& checkpoint_;
+  const TranslateOptions& options_;
+  const QuantRecipe recipe_;
+  const Modules modules_;
+  const bool v4_;
+  NewShards shards_;
+  std::map<std::string, const QuantModule*> by_name_;
+  std::map<Target, std::vector<const QuantModule*>> targets_;
+  std::set<const Tensor*> taken_;
+  bool changed_ = false;  // something of the module at hand
+  TranslateResult result_;
+};
+
+}  // namespace
+
+TranslateResult translate(const Context& context, const TranslateOptions& options) {
+  const Checkpoint checkpoint = Checkpoint::open(context, options.rewrite.source);
+  TranslateResult result = Translation(checkpoint, options).run(context);
+  if (options.gate && !options.rewrite.dry_run)
+    result.gate = compare_translated(context, options.rewrite.source, options.rewrite.target);
+  return result;
+}
+
+}  // namespace planesmith
