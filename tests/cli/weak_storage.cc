@@ -54,10 +54,13 @@ int fsync(int fd) {
     return fail(error);
   return real<int(int)>("fsync")(fd);
 }
-[[maybe_unused]] int flock(int fd, int operation) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"  // there is a struct of that name, too
+int flock(int fd, int operation) {
   if (const int error = weak("noflock")) return fail(error);
   return real<int(int, int)>("flock")(fd, operation);
 }
+#pragma GCC diagnostic pop
 int chmod(const char* path, mode_t mode) {
   return weak("nochmod") != 0 ? fail(EPERM) : real<int(const char*, mode_t)>("chmod")(path, mode);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <errno.h>
+#include <fcntl.h>
 
 #include <algorithm>
 #include <cstring>
@@ -28,6 +29,25 @@ class MemoryOs : public planesmith::Os {
     if (node == nodes.end()) return fail(ENOENT);
     return kFirst + static_cast<int>(std::distance(nodes.begin(), node));
   }
+  int openat(int dir, const char* path, int flags, mode_t mode) override {
+    return open(full(dir, path).c_str(), flags, mode);
+  }
+  int openat2(int dir, const char* path, int flags, mode_t mode, std::uint64_t) override {
+    return openat(dir, path, flags, mode);
+  }
+  int fstatat(int dir, const char* path, struct stat* out, int) override {
+    return stat(full(dir, path).c_str(), out);
+  }
+  int lstat(const char* path, struct stat* out) override { return stat(path, out); }
+  int mkdirat(int, const char*, mode_t) override { return fail(EROFS); }
+  int renameat(int, const char*, int, const char*) override { return fail(EROFS); }
+  int linkat(int, const char*, int, const char*) override { return fail(EROFS); }
+  int unlinkat(int, const char*, int) override { return fail(EROFS); }
+  int symlinkat(const char*, int, const char*) override { return fail(EROFS); }
+  ssize_t readlinkat(int, const char*, char*, std::size_t) override {
+    return fail(EINVAL);
+  }  // there are no links
+  int fchmod(int, mode_t) override { return fail(EROFS); }
   int close(int) override { return 0; }
   int fstat(int fd, struct stat* out) override { return describe(at(fd), out); }
   int stat(const char* path, struct stat* out) override {
@@ -49,6 +69,11 @@ class MemoryOs : public planesmith::Os {
   static int fail(int error) {
     errno = error;
     return -1;
+  }
+  std::string full(int dir, const char* path) const {
+    if (dir == AT_FDCWD) return path;
+    const std::string& directory = std::next(nodes.begin(), dir - kFirst)->first;
+    return std::strcmp(path, ".") == 0 ? directory : directory + "/" + path;
   }
   const Node& at(int fd) const { return std::next(nodes.begin(), fd - kFirst)->second; }
   static int describe(const Node& node, struct stat* out) {
