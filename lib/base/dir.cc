@@ -65,6 +65,11 @@ int open_directory(Os& os, int dir, const std::string& name, bool follow) {
   return fd >= 0 || errno != EACCES ? fd : open(O_PATH | O_DIRECTORY);
 }
 
+[[noreturn]] void fail_to_open(const std::string& path, int error) {
+  if (error == ENOTDIR) throw Error(path, "is not a directory");
+  fail_errno(path, "cannot open the directory", error);
+}
+
 void check_name(const Dir& dir, std::string_view name) {
   for (std::string_view rest = name;;) {
     const std::size_t slash = rest.find('/');
@@ -87,16 +92,19 @@ std::string Dir::path_of(std::string_view name) const {
 
 void Dir::fail(const std::string& name, std::string_view what, int error) const {
   struct stat st {};
-  const bool there = os_->fstatat(handle_->fd, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
-  if (there && S_ISLNK(st.st_mode) && (error == ELOOP || error == ENOTDIR))
-    throw Error(path_of(name),
-                "is a symbolic link, which is not followed here; name what it leads to, or "
-                "remove it");
-  if (error == ELOOP)
-    throw Error(path_of(name), "has a symbolic link on the way, which is not followed here");
+  const auto look_at = [&](const std::string& inner) {
+    return os_->fstatat(handle_->fd, inner.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
+  };
+  if (error == ELOOP || error == ENOTDIR)  // the first component that is a link
+    for (std::size_t end = name.find('/');; end = name.find('/', end + 1)) {
+      if (const std::string inner = name.substr(0, end); look_at(inner) && S_ISLNK(st.st_mode))
+        throw Error(path_of(inner),
+                    "is a symbolic link, which is not followed here; name what it leads to, or remove it");
+      if (end == name.npos) break;
+    }
   if (error == EXDEV && what.starts_with("cannot open"))
     throw Error(path_of(name), "leads out of its directory");
-  if (there && (error == EACCES || error == EPERM) && st.st_uid != geteuid())
+  if ((error == EACCES || error == EPERM) && look_at(name) && st.st_uid != geteuid())
     throw Error(path_of(name),
                 fmt::format("{}: {}; it belongs to {}", what, strerror(error), owner_and_mode(st)));
   fail_errno(path_of(name), what, error);
@@ -104,7 +112,7 @@ void Dir::fail(const std::string& name, std::string_view what, int error) const 
 
 Dir Dir::open(Os& os, const std::string& path) {
   const int fd = open_directory(os, AT_FDCWD, path, true);
-  if (fd < 0) fail_errno(path, "cannot open the directory", errno);
+  if (fd < 0) fail_to_open(path, errno);
   return Dir(os, fd, path);
 }
 
@@ -112,7 +120,7 @@ std::optional<Dir> Dir::find(Os& os, const std::string& path) {
   const int fd = open_directory(os, AT_FDCWD, path, true);
   if (fd >= 0) return Dir(os, fd, path);
   if (errno == ENOENT) return std::nullopt;
-  fail_errno(path, "cannot open the directory", errno);
+  fail_to_open(path, errno);
 }
 
 Dir Dir::make(Os& os, const std::string& path) {

@@ -56,7 +56,8 @@ std::string from_download_metadata(Os& os, const std::string& directory, const s
   if (error != std::errc() || end != lines[2].end()) return "";
   const double modified =
       static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
-  return modified <= recorded && recorded <= static_cast<double>(now) + 1 ? std::string(lines[1]) : "";
+  constexpr double kTicks = 2;  // the clocks of files and of time() differ by less
+  return modified <= recorded && recorded <= static_cast<double>(now) + kTicks ? std::string(lines[1]) : "";
 }
 
 std::string from_user_cache(Os& os, const std::string& path, const struct stat& status) {

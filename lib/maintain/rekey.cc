@@ -300,7 +300,8 @@ RekeyReport rekey(const Context& context, const RekeyRequest& request) {
   const Store store = scan_store(os, request.planescache, request.store);
   // A rank that cannot be read may be of this identity, too, and would be left behind alone.
   const auto refuse_unreadable = [](const std::string& path, const std::string& problem) {
-    if (problem.starts_with("meta.json: ") || problem.starts_with("sidecar: "))
+    if (problem.starts_with("directory: ") || problem.starts_with("meta.json: ") ||
+        problem.starts_with("sidecar: "))
       throw Error(path, problem + "; whose it is cannot be told: repair it or move it away first");
   };
   for (const FoundCache& cache : store.caches) refuse_unreadable(cache.path, cache.problem);

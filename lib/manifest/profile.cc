@@ -144,8 +144,8 @@ Profile find_profile(Os& os, const std::string& name_or_file) {
 
   for (const auto& [name, path] : installed_profiles(os)) names.push_back(name);
   std::string reason =
-      names.empty() ? "is not a profile, neither a path nor a name; none are installed"
-                    : fmt::format("is not a profile, neither a path nor one of {}", fmt::join(names, ", "));
+      names.empty() ? "is not a profile, neither a file nor a name; none are installed"
+                    : fmt::format("is not a profile, neither a file nor one of {}", fmt::join(names, ", "));
   if (!is_path && exists(os, name_or_file))
     reason += fmt::format("; ./{} is the file of that name here", name_or_file);
   throw Error(ErrorCode::usage, name_or_file, reason);

@@ -62,7 +62,7 @@ FoundCache look_at_cache(Os& os, const std::string& root, const std::string& nam
   try {
     files = list_dir(os, cache.path);
   } catch (const Error& error) {
-    cache.problem = error.reason();  // of this rank only; the others are listed
+    cache.problem = "directory: " + error.reason();  // of this rank only; the others are listed
     return cache;
   }
   for (const std::string& file : files) {

@@ -3,7 +3,7 @@
 source "$(dirname "$0")/common.sh"
 shim=$BIN/../tests/bin/weak-storage.so
 [ -e "$shim" ] || skip "weak-storage.so is not built: with sanitizers nothing can be loaded before them"
-cd "$WORK" || exit 1
+mkdir "$WORK/here" && cd "$WORK/here" || exit 1
 CK=$GOLDEN/ds4-mini/checkpoint RIGHT=$GOLDEN/ds4-mini/expected/tp1
 weakly() { local words=$1; shift; WEAK=$words LD_PRELOAD=$shim "$@"; }
 whole() { diff -r -x '*manifest.json' "$RIGHT" out >/dev/null || fail "$1: not what was to be built"; rm -rf out; }
@@ -81,7 +81,7 @@ rm -rf out
 # A tight disk.
 tight() { mkdir -p disk && mount -t tmpfs -o size="$1" none disk 2>/dev/null; }
 if tight 2200k; then
-  trap 'umount "$WORK/disk"; rm -rf "$WORK"' EXIT
+  trap 'umount "$WORK/here/disk"; rm -rf "$WORK"' EXIT
   cache="build-planescache $CK -o disk/c --ckpt-id x"
   expect 0 $cache --layers 0
   used=$(du -sk disk | cut -f1)
