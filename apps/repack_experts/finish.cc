@@ -41,7 +41,7 @@ int run(Context& context, const FinishOptions& options) {
     Json json = json_of(result.files);
     json["steps"] = result.steps;
     if (report) json["audit"] = to_json(*report);
-    print_result(pretty(json));
+    print_json(json);
   } else {
     std::string text;
     for (const std::string& step : result.steps) text += printable(step) + "\n";

@@ -61,7 +61,10 @@ int run(Context& context, const TranslateFlags& flags) {
   TranslateOptions options = flags.translate;
   options.rewrite = options_of(flags.rewrite);
   const TranslateResult result = translate(context, options);
-  print_result(flags.rewrite.json ? pretty(json_of(result)) : text_of(result, options.rewrite.dry_run));
+  if (flags.rewrite.json)
+    print_json(json_of(result));
+  else
+    print_result(text_of(result, options.rewrite.dry_run));
   return result.gate && !result.gate->differences.empty() ? static_cast<int>(ErrorCode::difference) : 0;
 }
 
