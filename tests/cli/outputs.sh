@@ -32,7 +32,7 @@ expect 0 verify-ckpt-id manifest d --out link.json
 [ -L link.json ] || fail "the link was replaced"
 same real.json plain.json
 echo precious >precious; ln -s precious q.json.tmp
-expect 1 verify-ckpt-id manifest d --out q.json; says 'q.json.tmp: '
+expect 0 verify-ckpt-id manifest d --out q.json
 [ "$(cat precious)" = precious ] || fail "written through a link of the temporary name"
 repack-experts analyze ck --report /dev/stdout -q 2>err | grep -q '<!doctype html>' || fail "a report to a pipe"
 # --- and inputs stay as they are ---
@@ -60,8 +60,5 @@ cd ..
 
 # --- what is not a directory, and an identity that no terminal shows ---
 expect 1 "${CACHE[@]}" --out ck/config.json; says 'config.json: is not a directory'
-expect 0 build-planescache ck --out odd --ckpt-id $'a\n\'b'
-says '^the identity has characters that cannot be shown'
-VLLM_MOE_W2_CKPT_ID=; eval "$(verify-ckpt-id check --planescache odd --print-env -q)"
-[ "$VLLM_MOE_W2_CKPT_ID" = $'a\n\'b' ] || fail "the line to serve with: $VLLM_MOE_W2_CKPT_ID"
+expect 2 build-planescache ck --out odd --ckpt-id $'a\n\'b'; says 'has control characters'
 finish
