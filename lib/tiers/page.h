@@ -1,0 +1,13 @@
+// What size-tiers found as a page that needs nothing else: curves, maps and the churn over time.
+#pragma once
+
+#include <string>
+
+#include "tiers/report.h"
+
+namespace planesmith {
+
+// Error: the plotting library was absent at build time (page/page.h).
+std::string tiers_page(const TierReport& report);
+
+}  // namespace planesmith

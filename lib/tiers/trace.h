@@ -1,0 +1,74 @@
+// Routing captures of the engine (VLLM_MOE_W2_DELTA_CAPTURE): NumPy arrays of rows [tick, layer, expert], one
+// row for each expert that a tick of the engine's pool manager saw. docs/TIERS.md says how to take one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "base/file.h"
+
+namespace planesmith {
+
+// One .npy file: int32 or int64, little-endian, shape (rows, 3), C or Fortran order.
+class TraceFile {
+ public:
+  struct Row {
+    std::int64_t tick, layer, expert;
+  };
+  // Errors: not such an array; a file shorter or longer than its header says.
+  TraceFile(Os& os, const std::string& path);
+
+  const std::string& path() const { return file_.path(); }
+  std::uint64_t rows() const { return rows_; }
+  std::uint64_t offset_of(std::uint64_t row) const;  // of its tick, for messages
+  // Reads rows [first, first + out.size()); `buffer` is scratch.
+  void read(std::uint64_t first, std::span<Row> out, std::vector<std::uint8_t>& buffer) const;
+
+ private:
+  File file_;
+  std::uint64_t rows_ = 0, data_at_ = 0, item_ = 4;
+  bool fortran_ = false;
+};
+
+// A pair is an expert of a layer: number layer * experts() + expert.
+using Pair = std::uint32_t;
+// One tick's pairs, ascending, each once.
+using TakeTick = std::function<void(std::uint64_t tick, std::span<const Pair> pairs)>;
+
+// All captures of a run, one session each, in the order given.
+class Trace {
+ public:
+  // Reads everything once: extent and order of the ticks. `least_layers` and `least_experts` widen the
+  // numbering of pairs to a known model. Errors: a number that is negative or that no model has.
+  Trace(const Context& context, const std::vector<std::string>& paths, std::uint64_t least_layers,
+        std::uint64_t least_experts);
+
+  std::size_t sessions() const { return sessions_.size(); }
+  const std::string& path(std::size_t session) const { return sessions_[session].file.path(); }
+  std::uint64_t rows() const;
+  std::uint64_t layers() const { return layers_; }    // one more than the largest
+  std::uint64_t experts() const { return experts_; }  // of a layer, likewise
+  std::uint64_t numbers() const { return layers_ * experts_; }
+
+  // Shows a session's ticks in ascending order, whatever the order of its rows. Rows out of order are sorted
+  // in memory; where they do not fit, the file is read once for each part that does. Error (usage):
+  // context.memory does not hold the rows of neighbouring ticks.
+  void for_each_tick(const Context& context, std::size_t session, const TakeTick& take) const;
+
+ private:
+  struct Session {
+    TraceFile file;
+    std::uint64_t first_tick = 0, last_tick = 0;
+    bool ordered = true;  // ticks never descend
+  };
+  void in_file_order(const Context& context, const Session& session, const TakeTick& take) const;
+  void sorted(const Context& context, const Session& session, const TakeTick& take) const;
+  std::vector<Session> sessions_;
+  std::uint64_t layers_ = 0, experts_ = 0;
+};
+
+}  // namespace planesmith
