@@ -63,4 +63,22 @@ diff -r "$WORK/t" "$GOLDEN/glm-nvfp4-mini/expected/tp1" || fail "prune removed o
 
 expect 2 verify-ckpt-id list
 expect 1 verify-ckpt-id list --store "$WORK/nowhere"
+
+# A store in which strange things stand: they are told and passed over, the rest is listed, and memory is bounded.
+rm -rf "$WORK/t"; cp -a "$GOLDEN/glm-nvfp4-mini/expected/tp1" "$WORK/t"; chmod -R u+w "$WORK/t"
+(cd "$WORK/t/planescache/v2" && mkdir -p 0123/tp3-rank0 4567/tp1-rank0 && : >89ab && ln -s /nowhere cdef)
+: >"$FOLDER/layer9999999999.sc2.bin"
+sed 's/"world": 1/"world": 3/' "$FOLDER/meta.json" >"$WORK/t/planescache/v2/0123/tp3-rank0/meta.json"
+echo '[[[[' >"$WORK/t/planescache/v2/4567/tp1-rank0/meta.json"
+(ulimit -v 1000000; expect 0 list; exit $failures) || fail "a strange store"
+expect 0 list
+says 'layer9999999999\.sc2\.bin: no model has such a layer; ignored'
+prints "^'golden-glm-nvfp4-mini' \(world 1, zero mode auto\): complete, as far as"
+expect 0 verify-ckpt-id list --planescache "$WORK/t/planescache" --config "$GOLDEN/glm-nvfp4-mini/checkpoint"
+prints "^'golden-glm-nvfp4-mini' \(world 1, zero mode auto\): complete$"
+expect 1 verify-ckpt-id rekey --planescache "$WORK/t/planescache" --from golden-glm-nvfp4-mini --to x
+says 'whose it is cannot be told'
+expect 0 verify-ckpt-id prune --planescache "$WORK/t/planescache" --keep golden-glm-nvfp4-mini --force
+expect 0 verify-ckpt-id list --planescache "$WORK/t/planescache"
+prints "^'golden-glm-nvfp4-mini' \(world 1, zero mode auto\): complete, as far as"
 finish

@@ -369,9 +369,9 @@ std::uint64_t fail_each(const std::string& root, int error, bool lasting,
 std::uint64_t crash_each(const std::string& root, const std::function<void()>& prepare,
                          const std::function<void(planesmith::Os&)>& work,
                          const std::function<void(const FaultOs&)>& after,
-                         const std::map<std::string, int, std::less<>>& missing) {
+                         const std::map<std::string, int, std::less<>>& missing, std::uint64_t step) {
   std::uint64_t faults = 0;
-  for (std::uint64_t nth = 1;; ++nth) {
+  for (std::uint64_t nth = 1;; nth += step) {
     for (const Loss loss : kLosses) {
       prepare();
       Fault fault = Fault::crash_after(nth);

@@ -123,7 +123,9 @@ std::uint64_t fail_each(const std::string& root, int error, bool lasting,
                         const std::function<void(const FaultOs&)>& after);
 
 // Ends the process after the 1st, 2nd, ... operation that changes something, with every kind of loss.
+// `missing`: calls that the storage does not have; step: only every so many operations, where all of them
+// take too long.
 std::uint64_t crash_each(const std::string& root, const std::function<void()>& prepare,
                          const std::function<void(planesmith::Os&)>& work,
                          const std::function<void(const FaultOs&)>& after,
-                         const std::map<std::string, int, std::less<>>& missing = {});
+                         const std::map<std::string, int, std::less<>>& missing = {}, std::uint64_t step = 1);
