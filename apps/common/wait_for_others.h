@@ -43,7 +43,8 @@ class SaysOnce : public Progress {
 template <typename Round>
 auto until_nobody_else(const Context& context, bool wait, Round round) {
   SaysOnce progress(context.progress);
-  const Context each{context.os, progress, context.stop, context.threads, context.memory};
+  const Context each{context.os,      progress,       context.stop,
+                     context.threads, context.memory, context.group_shared};
   auto report = round(each, false);
   auto pause = std::chrono::milliseconds(100);
   while (wait && report.elsewhere != 0) {

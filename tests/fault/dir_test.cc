@@ -152,6 +152,18 @@ TEST_CASE("no operation follows a link or leaves the directory") {
   }
 }
 
+namespace {
+
+// An old kernel. Not a FaultOs, whose model cannot follow what others rename.
+class NoOpenat2 : public Os {
+  int openat2(int, const char*, int, mode_t, std::uint64_t) override {
+    errno = ENOSYS;
+    return -1;
+  }
+};
+
+}  // namespace
+
 TEST_CASE("a directory exchanged for a link while files are written into it") {
   const Scratch scratch;
   std::filesystem::create_directories(scratch / "dir/sub");
@@ -191,7 +203,7 @@ TEST_CASE("a directory exchanged for a link while files are written into it") {
     CHECK(race(posix()) > 0);
   }
   SUBCASE("no openat2") {
-    FaultOs os(scratch.path(), Fault::without({{"openat2", ENOSYS}}));
+    NoOpenat2 os;
     CHECK(race(os) > 0);
   }
   stop = true;

@@ -3,6 +3,8 @@
 . "$(dirname "$0")/../cli/common.sh"
 export RACE_SECONDS=30
 expect 0 "$BIN/../tests/bin/fault-dir" -tc='a directory exchanged*'
-bash "$SOURCE/tests/cli/strangers.sh"; status=$?
-[ $status = 0 ] || [ $status = 77 ] || fail "strangers.sh"
+for script in strangers strangers_stores; do
+  bash "$SOURCE/tests/cli/$script.sh"; status=$?
+  [ $status = 0 ] || [ $status = 77 ] || fail "$script.sh"
+done
 finish
