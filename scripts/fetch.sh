@@ -152,7 +152,7 @@ fetch() {
   file=$parts/${path##*/} temporary=$parts/.${path##*/}.tmp
   if [ -f "$file" ] && ! [ -L "$file" ]; then
     # Size and times tell that it is the file whose digest was compared; else it is read.
-    if [ "$(cat "$parts/.${path##*/}.checked" 2>/dev/null)" = "$digest $(stat -c '%s %i %Y %Z' "$file")" ]; then return 0; fi
+    if [ "$(cat "$parts/.${path##*/}.checked" 2>/dev/null)" = "$digest $(stat -c '%s %i %.9Y %.9Z' "$file")" ]; then return 0; fi
     if [ "$(sha256sum <"$file" | cut -d ' ' -f 1)" = "$digest" ]; then remember "$file" "$digest"; return 0; fi
     say "$path: the file here is another one; fetching it"
     rm -f "$file"
@@ -187,7 +187,7 @@ fetch() {
     say "$path: is not what the hub lists; once more"
   done
 }
-remember() { printf '%s %s\n' "$2" "$(stat -c '%s %i %Y %Z' "$1")" >"$parts/.${1##*/}.checked"; }
+remember() { printf '%s %s\n' "$2" "$(stat -c '%s %i %.9Y %.9Z' "$1")" >"$parts/.${1##*/}.checked"; }
 # How far it is, every ten seconds.
 watch_parts() {
   local here

@@ -68,7 +68,7 @@ expected() { awk -F '\t' -v path="$1" '$3 == path { print $1, $2 }' "$work/manif
 # compared FILE: "SIZE SHA256" of a part here, read once in a run.
 compared() {
   local path=$dir/$1 stamp known
-  stamp=$(stat -c '%s %i %Y %Z' "$path")
+  stamp=$(stat -c '%s %i %.9Y %.9Z' "$path")
   known=$(awk -F '\t' -v path="$1" -v stamp="$stamp" '$1 == path && $2 == stamp { print $3 }' "$work/compared" | tail -n 1)
   if [ -z "$known" ]; then
     known="$(stat -c %s "$path") $(sha256sum <"$path" | cut -d ' ' -f 1)"

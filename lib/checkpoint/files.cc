@@ -14,12 +14,18 @@ namespace {
 constexpr std::string_view kShardSuffix = ".safetensors", kBinSuffix = ".bin",
                            kLoneShard = "model.safetensors";
 
-// Names with a leading dot are not the checkpoint's (editors, archives).
 std::vector<std::string> files_ending_in(Os& os, const std::string& directory, std::string_view suffix) {
   std::vector<std::string> names;
   for (std::string& name : list_dir(os, directory))
-    if (name.ends_with(suffix) && name.front() != '.' && !S_ISDIR(status(os, join(directory, name)).st_mode))
+    if (name.ends_with(suffix) && !S_ISDIR(status(os, join(directory, name)).st_mode))
       names.push_back(std::move(name));
+  return names;
+}
+
+// Names with a leading dot are not shards (editors, archives). The content id covers them all the same: the
+// engine's own identity does (FORMAT.md section 8), and ids that are published must not change.
+std::vector<std::string> visible(std::vector<std::string> names) {
+  std::erase_if(names, [](const std::string& name) { return name.front() == '.'; });
   return names;
 }
 
@@ -40,7 +46,7 @@ CheckpointFiles checkpoint_files(Os& os, const std::string& directory) {
   CheckpointFiles out;
   const std::string index_path = join(directory, kIndexName);
   if (!exists(os, index_path)) {
-    out.shards = files_ending_in(os, directory, kShardSuffix);
+    out.shards = visible(files_ending_in(os, directory, kShardSuffix));
     if (out.shards.empty())
       throw Error(directory, fmt::format("has neither {} nor a *{} file", kIndexName, kShardSuffix));
     return out;

@@ -61,7 +61,7 @@ check "$d" "/données/modèle 1" v1
 printf '{"weight_map": {"x": "one.safetensors", "v": "old.bin"}}' >"$d/pytorch_model.bin.index.json"; printf old >"$d/old.bin"
 check "$d" /model 9e165c30e2704aec5d9d593cce3eebd58bbef1cb
 d=$WORK/none; mkdir "$d"
-for name in b.safetensors a.bin 'quote".bin' 'back\slash.bin' $'new\nline.safetensors' 'é.bin' $'\xef\xbf\xbd.bin' '😀.bin' ' .bin'; do
+for name in b.safetensors a.bin 'quote".bin' 'back\slash.bin' $'new\nline.safetensors' 'é.bin' $'\xef\xbf\xbd.bin' '😀.bin' ' .bin' .hidden.bin; do
   printf '%s' "$name" >"$d/$name"
 done
 touch -d '1969-12-31T23:59:58.000000007Z' "$d/a.bin"
