@@ -37,16 +37,16 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
     Json written = Json::array();
     for (const Plan::Written& packs : report.written) written.push_back(to_json(packs));
     print_json({{"ckpt_id", report.ckpt_id},
-                         {"written", written},
-                         {"outputs", report.outputs},
-                         {"layers_converted", report.converted},
-                         {"layers_finished", report.finished},
-                         {"layers_left_to_others", report.elsewhere},
-                         {"bytes_to_write", report.to_write},
-                         {"bytes_shared", report.shared},
-                         {"bytes_copied", report.copied},
-                         {"without_manifest", report.without_manifest},
-                         {"complete", report.complete}});
+                {"written", written},
+                {"outputs", report.outputs},
+                {"layers_converted", report.converted},
+                {"layers_finished", report.finished},
+                {"layers_left_to_others", report.elsewhere},
+                {"bytes_to_write", report.to_write},
+                {"bytes_shared", report.shared},
+                {"bytes_copied", report.copied},
+                {"without_manifest", report.without_manifest},
+                {"complete", report.complete}});
     return status;
   }
   std::string text = fmt::format("identity  {}\n", printable(report.ckpt_id));
@@ -72,8 +72,8 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
                         : vouched          ? ", verified against the cache's manifest"
                                            : unvouched);
     text += report.complete ? "complete  all layers are there, manifests are written\n"
-            : status == 0 ? "complete  no: layers are missing\n"
-                          : "complete  no: another run is still writing layers; --wait waits for it\n";
+            : status == 0   ? "complete  no: layers are missing\n"
+                            : "complete  no: another run is still writing layers; --wait waits for it\n";
   }
   print_result(text);
   return status;

@@ -24,6 +24,7 @@ for argument in "$@"; do
 done
 need python3 verify-ckpt-id
 status=0
+# shellcheck disable=SC2154  # common.sh sets it
 python3 "$here/serve.py" "$@" || status=$?
 [ $status != 2 ] || usage >&2
 exit $status

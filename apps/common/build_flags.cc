@@ -171,7 +171,8 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
   const Workforce force = plan_workforce(context, checkpoint, model, plan, *backend);
 
   if (flags.dry_run) {
-    if (const std::string text = format::kernel_warning(plan.geometry, plan.shape, serves_split(plan.request));
+    if (const std::string text =
+            format::kernel_warning(plan.geometry, plan.shape, serves_split(plan.request));
         !text.empty())
       context.progress.say("warning: " + text);
     // The content id would take reading the whole checkpoint; no file of that name can be there yet.

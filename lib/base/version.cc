@@ -16,11 +16,11 @@ std::string version() {
 
 std::string libraries() {
   const unsigned xxh = XXH_versionNumber();
-  return fmt::format(
-      "zstd {}, {}, xxHash {}.{}.{}, {}, fmt {}.{}.{}, nlohmann-json {}.{}.{}",
-      ZSTD_versionString(), archive_version_string(), xxh / 10000, xxh / 100 % 100, xxh % 100,
-      OpenSSL_version(OPENSSL_VERSION), FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100,
-      NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH);
+  return fmt::format("zstd {}, {}, xxHash {}.{}.{}, {}, fmt {}.{}.{}, nlohmann-json {}.{}.{}",
+                     ZSTD_versionString(), archive_version_string(), xxh / 10000, xxh / 100 % 100, xxh % 100,
+                     OpenSSL_version(OPENSSL_VERSION), FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
+                     FMT_VERSION % 100, NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                     NLOHMANN_JSON_VERSION_PATCH);
 }
 
 }  // namespace planesmith

@@ -22,7 +22,7 @@ struct BuildTarget {
   Trust trust = Trust::record;
   bool check_space = true;
   bool id_by_download = false;  // CacheFacts
-  std::string source{};  // fingerprint of the checkpoint; empty: not known
+  std::string source{};         // fingerprint of the checkpoint; empty: not known
 };
 
 // How much of the machine a build will use.

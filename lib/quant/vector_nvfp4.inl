@@ -88,8 +88,8 @@ struct Nvfp4Chunk {
         maps(tensor.maps),
         sums(tensor.sums) {
     const Nvfp4Rule& rule = tensor.rule;
-    const V none = bytes(0), scale[2] = {load(from.even_scales) ^ tensor.flip,
-                                         load(from.odd_scales) ^ tensor.flip};
+    const V none = bytes(0),
+            scale[2] = {load(from.even_scales) ^ tensor.flip, load(from.odd_scales) ^ tensor.flip};
     V code[2], largest[2], step[2], level[2];
     largest_by_group(row, largest[0], largest[1]);
     const V add = every_lane(load16(rule.add));

@@ -98,8 +98,7 @@ std::string to_text(const BootVerdict& verdict) {
   const Boot& boot = verdict.boot;
   std::string text = fmt::format("identity {}, world {}, zero mode {}\n", printable(boot.ckpt_id), boot.world,
                                  format::name(boot.zero_mode));
-  if (boot.mode)
-    text += fmt::format("mode {}: {}\n", format::name(*boot.mode), format::summary(*boot.mode));
+  if (boot.mode) text += fmt::format("mode {}: {}\n", format::name(*boot.mode), format::summary(*boot.mode));
   if (verdict.model) {
     const format::Geometry& g = verdict.model->geometry;
     text += fmt::format("{} layers, {} of them sparse, {} experts, hidden {}, intermediate {}, from {}\n",

@@ -139,16 +139,17 @@ class Comparison {
       if (!listed) continue;
       const format::PackSpec spec = format::pack_spec(pack.tier, model_.geometry, shape_,
                                                       verdict_.boot.ckpt_id, verdict_.boot.zero_mode);
-      Holder holder{pack.path,
-                    repair("build-fp4-packs",
-                           fmt::format("--out {} --tiers {}", shell_quoted(real_path(store_.places.of(pack.rank))),
-                                       format::name(pack.tier)),
-                           pack.rank, layer.index),
-                    pack.rank,
-                    {},
-                    spec.stride,
-                    0,
-                    spec.stride - spec.slot_bytes};
+      Holder holder{
+          pack.path,
+          repair("build-fp4-packs",
+                 fmt::format("--out {} --tiers {}", shell_quoted(real_path(store_.places.of(pack.rank))),
+                             format::name(pack.tier)),
+                 pack.rank, layer.index),
+          pack.rank,
+          {},
+          spec.stride,
+          0,
+          spec.stride - spec.slot_bytes};
       std::uint64_t at = spec.row_offset(layer.key, 0);
       for (const format::Section section : format::slot_sections(pack.tier)) {
         holder.places.push_back(want(section, at));

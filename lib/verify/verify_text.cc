@@ -159,9 +159,9 @@ std::string to_text(const Manifest& manifest, const Verification& result, const 
       options.quick
           ? "names, kinds and sizes only"
           : fmt::format("{} read", exact_size(result.bytes)) +
-                (result.bytes_before == 0 ? ""
-                                          : fmt::format(", {} found good by an earlier run",
-                                                        exact_size(result.bytes_before)));
+                (result.bytes_before == 0
+                     ? ""
+                     : fmt::format(", {} found good by an earlier run", exact_size(result.bytes_before)));
   if (result.ok())
     return out + fmt::format("ok: {} files are what the manifest says ({})\n", result.files, read);
   out +=

@@ -39,7 +39,7 @@ expect 2 check --env VLLM_MOE_W2
 expect 3 check "${ENV[@]}" --env VLLM_MOE_W2_DRAFT=1 --env VLLM_MOE_W2_NUM_LAYERS=5
 
 # Paths of a container: where they lie here is said besides.
-printf 'VLLM_MOE_W2=1\nVLLM_MOE_W2_CKPT_ID=id\nVLLM_MOE_W2_PLANES_CACHE=/planescache\nVLLM_MOE_W2_STORE_DIR=/store\n' >env
+printf 'VLLM_MOE_W2=1\nVLLM_MOE_W2_CKPT_ID=id\nVLLM_MOE_W2_PLANES_CACHE=/planescache\nVLLM_MOE_W2_STORE_DIR=/store\n' >'env'
 expect 0 check --env-file env --planescache c/planes --store c/packs
 prints 'note: VLLM_MOE_W2_PLANES_CACHE=/planescache: looked for in c/planes'
 printf 'VLLM_MOE_W2=1\nVLLM_MOE_W2_CKPT_ID="id"\n' >quoted

@@ -8,7 +8,7 @@ repack-experts build many right-r --levels 4 --granularity tensor-sym -q >/dev/n
 with_files() { local files=$1; shift; (ulimit -n "$files"; exec "$@"); }
 for files in 24 64; do
   rm -rf c s t r
-  packs=(--store s --tiers base,fp4)
+  packs=(--store s --tiers "base,fp4")
   [ $files = 64 ] || packs=()
   expect 0 with_files $files build-planescache many -o c "${packs[@]}" --ckpt-id x -T 8
   diff -r right c || fail "$files files: another cache"

@@ -52,7 +52,8 @@ TEST_CASE("includes point only to the same or an earlier layer") {
 
 // Two types of one name in one namespace compile, link and then run each other's member functions.
 TEST_CASE("no two headers define the same type") {
-  const std::regex space(R"(^namespace ([a-z_:]+) \{)"), type(R"(^(?:struct|class|enum class) (\w+(?:::\w+)*)[^;]*\{)");
+  const std::regex space(R"(^namespace ([a-z_:]+) \{)"),
+      type(R"(^(?:struct|class|enum class) (\w+(?:::\w+)*)[^;]*\{)");
   std::map<std::string, std::string> defined;  // type: header
   for (const auto& entry : std::filesystem::recursive_directory_iterator(SOURCE_DIR "/lib")) {
     if (entry.path().extension() != ".h") continue;

@@ -68,16 +68,39 @@ TEST_CASE("geometry, revision, counts and sizes of the models that are known") {
     std::uint64_t first_dense, expert_tensors;
     double none, nibble, quintal;  // planes cache at world 1, GiB; 0: not said
   };
-  const Known models[] = {
-      {"DeepSeek-V4-Flash", "6976c7ff1b30a1b2cb7805021b8ba4684041f136", {43, 256, 4096, 2048}, 0, 33024,
-       72.6, 201.6, 153.2},
-      {"DeepSeek-V4-Flash-0731", "9e165c30e2704aec5d9d593cce3eebd58bbef1cb", {43, 256, 4096, 2048}, 0, 33024,
-       72.6, 201.6, 153.2},
-      {"GLM-5.2-NVFP4", "aec724e8c7b8ee9db3b48c01c320f63f9cdaf8aa", {78, 256, 6144, 2048}, 3, 57600, 189.8,
-       527.3, 400.8},
-      {"Kimi-K2.7-Code-NVFP4", "9f28d60908c98034bb288e755566764eac77cc0d", {61, 384, 7168, 2048}, 1, 69120,
-       265.8, 738.3, 561.1},
-      {"DeepSeek-V4-Pro", "", {61, 384, 7168, 3072}, 0, 70272, 405.3, 0, 0}};
+  const Known models[] = {{"DeepSeek-V4-Flash",
+                           "6976c7ff1b30a1b2cb7805021b8ba4684041f136",
+                           {43, 256, 4096, 2048},
+                           0,
+                           33024,
+                           72.6,
+                           201.6,
+                           153.2},
+                          {"DeepSeek-V4-Flash-0731",
+                           "9e165c30e2704aec5d9d593cce3eebd58bbef1cb",
+                           {43, 256, 4096, 2048},
+                           0,
+                           33024,
+                           72.6,
+                           201.6,
+                           153.2},
+                          {"GLM-5.2-NVFP4",
+                           "aec724e8c7b8ee9db3b48c01c320f63f9cdaf8aa",
+                           {78, 256, 6144, 2048},
+                           3,
+                           57600,
+                           189.8,
+                           527.3,
+                           400.8},
+                          {"Kimi-K2.7-Code-NVFP4",
+                           "9f28d60908c98034bb288e755566764eac77cc0d",
+                           {61, 384, 7168, 2048},
+                           1,
+                           69120,
+                           265.8,
+                           738.3,
+                           561.1},
+                          {"DeepSeek-V4-Pro", "", {61, 384, 7168, 3072}, 0, 70272, 405.3, 0, 0}};
   for (const Known& known : models) {
     CAPTURE(known.name);
     const std::string file = kDirectory + "/" + known.name + ".json";
