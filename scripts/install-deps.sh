@@ -9,7 +9,7 @@ set -euo pipefail
 
 build=(build-essential cmake ninja-build ccache pkg-config libcli11-dev libfmt-dev nlohmann-json3-dev libzstd-dev
        libarchive-dev libxxhash-dev libre2-dev libssl-dev libcurl4-openssl-dev libyaml-cpp-dev libjs-chart.js doctest-dev)
-test=(clang libclang-rt-dev libomp-dev zstd xxhash python3 curl libarchive-tools)
+test=(clang libclang-rt-dev zstd xxhash python3 curl libarchive-tools)
 ci=(clang-format shellcheck)
 full=(clang-tidy clang-tools cppcheck slurm-wlm munge chromium debootstrap zsh groff)
 
