@@ -1,14 +1,7 @@
 # scripts/upload.sh with the real hf command against a hub on loopback; what it uploads hf downloads, and the other way.
 . "$(dirname "$0")/common.sh"
 . "$SOURCE/tests/tools/hub.sh"
-# The client comes from PyPI, once for a build directory.
-venv=$BIN/../hf-venv
-if ! [ -x "$venv/bin/hf" ]; then
-  python3 -m venv "$venv" >/dev/null 2>&1 &&
-    timeout 120 "$venv/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 15 huggingface_hub >/dev/null 2>&1
-  [ -x "$venv/bin/hf" ] || { rm -rf "$venv"; skip "huggingface_hub cannot be installed from PyPI here"; }
-fi
-PATH=$venv/bin:$PATH
+python_with huggingface_hub
 export HF_HUB_DISABLE_XET=1 HF_HUB_DISABLE_TELEMETRY=1 HF_HUB_DISABLE_PROGRESS_BARS=1 HF_HUB_DISABLE_UPDATE_CHECK=1 PLANESMITH_UPLOAD_PAUSE=0
 mkdir -p src/tree set
 python3 -c 'import random, sys; sys.stdout.buffer.write(random.Random(3).randbytes(1500000))' >src/tree/noise
