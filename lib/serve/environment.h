@@ -60,9 +60,9 @@ struct Serving {
   std::string ckpt_id;
   std::string planes_cache, store;  // absolute; empty: not used
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
-  std::optional<format::Geometry> geometry;  // with drafts > 0: NUM_LAYERS
-  std::string ks;                            // empty: the default does
-  std::string base_cache_gb, delta_gb;       // empty: not set, or in host modes what is safe to begin with
+  std::optional<format::Geometry> geometry{};  // with drafts > 0: NUM_LAYERS
+  std::string ks{};                            // empty: the default does
+  std::string base_cache_gb{}, delta_gb{};     // empty: not set, or in host modes what is safe to begin with
 };
 Environment environment_of(const Serving& serving);
 

@@ -25,7 +25,7 @@ struct Serve {
   const KnownModel* model = nullptr;             // null: not known
   const Configuration* configuration = nullptr;  // null: our own environment for the mode
   std::optional<std::uint64_t> gpu_bytes;        // memory of one GPU
-  std::optional<std::uint64_t> dense_bytes;      // of everything but routed experts and drafters, all ranks
+  std::optional<std::uint64_t> dense_bytes{};      // of everything but routed experts and drafters, all ranks
 };
 void judge(const Serve& serve, Findings& findings);
 

@@ -41,7 +41,7 @@ struct Facts {
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
   std::optional<format::Fp4Tier> fp4;
   std::optional<format::Tier> tier;
-  std::optional<std::uint64_t> drafts;  // none: what is there tells
+  std::optional<std::uint64_t> drafts{};  // none: what is there tells
 };
 
 class Repair {
