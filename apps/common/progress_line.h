@@ -12,7 +12,7 @@
 
 namespace planesmith {
 
-// Text to standard error. Where nobody can be told, the work goes on.
+// Text to standard error. Where it cannot be written, the work goes on.
 void message(std::string_view text);
 
 // "1:03:20", "0:07"

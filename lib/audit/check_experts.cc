@@ -188,7 +188,7 @@ void check_zero_signs(const Context& context, const Checkpoint& checkpoint, cons
                                         : "leave --zero-mode at auto, which balances them");
 }
 
-// Whether the builders read the layout at all. Nothing is wrong with a checkpoint that nobody has quantized,
+// Whether the builders read the layout at all. Nothing is wrong with a checkpoint that is not quantized yet,
 // or that is of another layout: what it is and what leads on is all there is to say of its experts.
 bool check_layout(const Inventory& inventory, Findings& findings) {
   std::vector<const Tensor*> tensors;

@@ -59,7 +59,7 @@ QuantRecipe read_recipe(const Json& quantization);
 
 enum class Lead {
   build,      // the builders read it as it is
-  quantize,   // nobody has quantized it yet
+  quantize,   // it is not quantized yet
   translate,  // the same numbers in another layout
   none,       // nothing that is served
 };

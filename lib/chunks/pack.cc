@@ -202,7 +202,7 @@ PackResult Packing::complete(const std::string& manifest_path) {
 }
 
 // Of the files whose data the part has: size and time tell that the content is the same, inode and ctime that
-// nobody made it look so.
+// they were not set to look so.
 std::string Packing::stamps(const PartRange& range) const {
   Sha256 sha;
   const BlockDigests::Range part = content(range);

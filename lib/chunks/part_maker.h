@@ -70,7 +70,7 @@ std::string staged_part(std::size_t part);
 void make_parts(const FrameSource& source, const MakeParts& work, const Lanes& lanes, const Dir& directory,
                 Gate& gate, const Context& context);
 
-// All frames in order, to whoever takes them.
+// Receives all frames in order.
 void make_stream(const FrameSource& source, const Lanes& lanes, const Context& context,
                  const std::function<void(ConstBytes frame)>& take);
 
