@@ -71,6 +71,16 @@ wait_after() {
   sleep "$seconds"
 }
 
+# again MOST HTTP-STATUS HEADERS WHAT: counts one more failure in the caller's `attempt` and `limited` and waits before the
+# next; ends the script where there were MOST without counting rate limits, or where asking again does not help.
+again() {
+  stop_if_refused "$2" "$4"
+  attempt=$((attempt + 1))
+  if [ "$2" = 429 ]; then limited=$((limited + 1)); [ "$limited" -lt 40 ] || die "$4: the rate limit does not end"
+  else [ $((attempt - limited)) -lt "$1" ] || die "$4: no answer after $attempt attempts"; fi
+  wait_after "$2" "$3" "$attempt" "$4"
+}
+
 # locate URL WHAT: sets `located` to where redirects lead.
 locate() {
   local hops code attempt=0 answer limited=0 url head
@@ -90,11 +100,7 @@ locate() {
     case $code in
       200 | 206 | 416) located=$url; rm -f "$head"; return 0 ;;  # 416: the file is empty
     esac
-    stop_if_refused "$code" "$2"
-    attempt=$((attempt + 1))
-    if [ "$code" = 429 ]; then limited=$((limited + 1)); [ "$limited" -lt 40 ] || die "$2: the rate limit does not end"
-    else [ $((attempt - limited)) -lt 6 ] || die "$2: no answer after $attempt attempts"; fi
-    wait_after "$code" "$head" "$attempt" "$2"
+    again 6 "$code" "$head" "$2"
   done
 }
 
@@ -110,11 +116,7 @@ hub_document() {
       esac
     }
     [ "$code" != 404 ] || return 4
-    stop_if_refused "$code" "$4"
-    attempt=$((attempt + 1))
-    if [ "$code" = 429 ]; then limited=$((limited + 1)); [ "$limited" -lt 40 ] || die "$4: the rate limit does not end"
-    else [ $((attempt - limited)) -lt 5 ] || die "$4: no answer after $attempt attempts"; fi
-    wait_after "$code" "$3" "$attempt" "$4"
+    again 5 "$code" "$3" "$4"
   done
 }
 

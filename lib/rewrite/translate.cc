@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "checkpoint/layout.h"
+#include "rewrite/float_experts.h"
 #include "rewrite/recipe_text.h"
 #include "rewrite/translate_jobs.h"
 
@@ -80,19 +81,11 @@ class Translation {
   }
 
   FloatType float_of(const View& view) const {
-    switch (view.dtype()) {
-      case Dtype::bf16:
-        return FloatType::bf16;
-      case Dtype::f16:
-        return FloatType::f16;
-      case Dtype::f32:
-        return FloatType::f32;
-      default:
-        throw Error(checkpoint_.shard_path(*view.tensor),
-                    fmt::format("has dtype {}; a float was expected", dtype_text(*view.tensor)))
-            .in_tensor(view.tensor->name)
-            .at(view.tensor->described_at);
-    }
+    if (const std::optional<FloatType> type = float_type(view.dtype())) return *type;
+    throw Error(checkpoint_.shard_path(*view.tensor),
+                fmt::format("has dtype {}; a float was expected", dtype_text(*view.tensor)))
+        .in_tensor(view.tensor->name)
+        .at(view.tensor->described_at);
   }
 
   void take(const View& view) {

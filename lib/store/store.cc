@@ -176,6 +176,10 @@ void tell(FoundPack& pack, const std::optional<KnownModel>& model) {
 
 }  // namespace
 
+std::string pool_heat_name(std::string_view tag, std::uint64_t rank, std::uint64_t world) {
+  return fmt::format("pool-heat.{}.rank{}of{}.json", tag, rank, world);
+}
+
 std::uint64_t drafts_of(const FoundCache& cache, const KnownModel& model) {
   const std::uint64_t end = cache.layers.empty() ? 0 : cache.layers.rbegin()->first + 1;
   return end > model.geometry.layers ? std::min(end - model.geometry.layers, format::kMostDrafts) : 0;

@@ -47,6 +47,7 @@ struct PoolHeat {
   std::string path, tag;
   std::uint64_t rank = 0, world = 1, bytes = 0;
 };
+std::string pool_heat_name(std::string_view tag, std::uint64_t rank, std::uint64_t world);
 
 // One pack: <dir>/<tag>.v2.<key>.rank<r>of<W> and suffixes.
 struct FoundPack {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -56,16 +55,15 @@ std::vector<std::string> write_heat(const Context& context, const std::string& s
   };
   for (const FoundPack* pack : packs) {
     const format::PackSpec& spec = pack->sidecar->spec;
-    const std::string tag = name_of(pack->stem).substr(0, name_of(pack->stem).find('.'));
-    write(pack->stem + ".pack.heat.json", {{"version", 1}, {"keys", pairs}});
-    write(join(store, fmt::format("pool-heat.{}.rank{}of{}.json", tag, pack->rank, pack->world)),
-          {{"meta",
-            {{"version", "pool-heat-v1"},
-             {"tag", tag},
-             {"n_layers", spec.n_layers},
-             {"E", spec.experts},
-             {"slot_bytes", spec.slot_bytes}}},
-           {"owners", pairs}});
+    const std::string_view tag = format::tag(spec.tier);
+    write(pack->stem + std::string(kHeatSuffix), {{"version", 1}, {"keys", pairs}});
+    write(join(store, pool_heat_name(tag, pack->rank, pack->world)), {{"meta",
+                                                                       {{"version", "pool-heat-v1"},
+                                                                        {"tag", tag},
+                                                                        {"n_layers", spec.n_layers},
+                                                                        {"E", spec.experts},
+                                                                        {"slot_bytes", spec.slot_bytes}}},
+                                                                      {"owners", pairs}});
   }
   return written;
 }

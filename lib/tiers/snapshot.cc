@@ -135,11 +135,7 @@ class History {
     std::set<std::uint64_t> layers;
     for (const Place& place : last_.pairs) layers.insert(place.first);
     out_.layers_covered = layers.size();
-    for (const auto& [place, snapshots] : held_) {
-      out_.held.push_back({place.first, place.second, snapshots});
-      out_.layers = std::max(out_.layers, place.first + 1);
-      out_.experts = std::max(out_.experts, place.second + 1);
-    }
+    for (const auto& [place, snapshots] : held_) out_.held.push_back({place.first, place.second, snapshots});
     std::stable_sort(out_.held.begin(), out_.held.end(),
                      [](const auto& a, const auto& b) { return a.snapshots > b.snapshots; });
     return out_;

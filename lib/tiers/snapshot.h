@@ -17,9 +17,8 @@ struct PoolHistory {
   std::uint64_t slots = 0;                      // of the last
   std::uint64_t promotions = 0, evictions = 0;  // between the first and the last
   double occupancy = 0;                         // held / slots, mean
-  double churn = 0;                       // share of pairs held that the snapshot before did not hold, mean
-  std::uint64_t layers_covered = 0;       // in the last
-  std::uint64_t layers = 0, experts = 0;  // one more than the largest seen
+  double churn = 0;                  // share of pairs held that the snapshot before did not hold, mean
+  std::uint64_t layers_covered = 0;  // in the last
   struct Held {
     std::uint64_t layer = 0, expert = 0, snapshots = 0;
   };

@@ -48,7 +48,6 @@ class Trace {
         std::uint64_t least_experts);
 
   std::size_t sessions() const { return sessions_.size(); }
-  const std::string& path(std::size_t session) const { return sessions_[session].file.path(); }
   std::uint64_t rows() const;
   std::uint64_t layers() const { return layers_; }    // one more than the largest
   std::uint64_t experts() const { return experts_; }  // of a layer, likewise

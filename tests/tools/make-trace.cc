@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 #include "base/file.h"
 #include "base/paths.h"
 #include "common/program.h"
+#include "synthetic/npy.h"
 
 using namespace planesmith;
 
@@ -19,7 +19,8 @@ struct Flags {
   std::string out;
   std::uint64_t ticks = 2000, layers = 43, experts = 256, per_layer = 8, seed = 1, sessions = 1;
   double zipf = 1.0, drift = 0.001, skew = 0.5;
-  bool fortran = false, wide = false, shuffled = false;
+  synthetic::NpyForm form;
+  bool shuffled = false;
 };
 
 // SplitMix64: small, and the same everywhere.
@@ -66,10 +67,8 @@ class Layer {
   std::vector<double> sums_;
 };
 
-using Row = std::array<std::int64_t, 3>;
-
-std::vector<Row> session(const Flags& flags, std::vector<Layer>& layers, Random& random) {
-  std::vector<Row> rows;
+std::vector<synthetic::TraceRow> session(const Flags& flags, std::vector<Layer>& layers, Random& random) {
+  std::vector<synthetic::TraceRow> rows;
   std::vector<std::uint32_t> chosen;
   for (std::uint64_t tick = 1; tick <= flags.ticks; ++tick)
     for (std::size_t l = 0; l < layers.size(); ++l) {
@@ -88,29 +87,6 @@ std::vector<Row> session(const Flags& flags, std::vector<Layer>& layers, Random&
   if (flags.shuffled)
     for (std::size_t i = rows.size(); i > 1; --i) std::swap(rows[i - 1], rows[random.below(i)]);
   return rows;
-}
-
-std::string array_bytes(const Flags& flags, const std::vector<Row>& rows) {
-  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': ({}, 3), }}",
-                                   flags.wide ? "<i8" : "<i4", flags.fortran ? "True" : "False", rows.size());
-  header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10, ' ');
-  header.back() = '\n';
-  std::string out("\x93NUMPY\x01\x00", 8);
-  out += static_cast<char>(header.size() & 255);
-  out += static_cast<char>(header.size() >> 8);
-  out += header;
-  const auto put = [&](std::int64_t value) {
-    char bytes[8];
-    std::memcpy(bytes, &value, 8);
-    out.append(bytes, flags.wide ? 8 : 4);
-  };
-  if (flags.fortran)
-    for (std::size_t c = 0; c < 3; ++c)
-      for (const Row& row : rows) put(row[c]);
-  else
-    for (const Row& row : rows)
-      for (const std::int64_t value : row) put(value);
-  return out;
 }
 
 }  // namespace
@@ -137,8 +113,8 @@ int main(int argc, char** argv) {
   app.add_option("--drift", flags.drift, "Chance that a layer swaps two experts' popularity in a tick")
       ->capture_default_str();
   app.add_option("--seed", flags.seed, "Seed")->capture_default_str();
-  app.add_flag("--fortran", flags.fortran, "Column-major order");
-  app.add_flag("--int64", flags.wide, "Eight bytes for each number");
+  app.add_flag("--fortran", flags.form.fortran, "Column-major order");
+  app.add_flag("--int64", flags.form.wide, "Eight bytes for each number");
   app.add_flag("--shuffle", flags.shuffled, "Rows in no order");
   add_common_flags(app, common);
   return run_program(app, argc, argv, common, [&](Context& context) {
@@ -147,7 +123,7 @@ int main(int argc, char** argv) {
     for (std::uint64_t l = 0; l < flags.layers; ++l) layers.emplace_back(flags, l, random);
     for (std::uint64_t s = 0; s < flags.sessions; ++s)
       write_atomically(context.os, flags.sessions == 1 ? flags.out : fmt::format("{}.{}", flags.out, s),
-                       array_bytes(flags, session(flags, layers, random)));
+                       synthetic::npy_bytes(session(flags, layers, random), flags.form));
     return 0;
   });
 }

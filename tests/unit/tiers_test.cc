@@ -8,15 +8,15 @@
 #include <set>
 
 #include "base/error.h"
-#include "npy_files.h"
 #include "scratch.h"
+#include "synthetic/npy.h"
 #include "tiers/curve.h"
 #include "tiers/policy.h"
 #include "tiers/snapshot.h"
 #include "tiers/trace.h"
 
 using namespace planesmith;
-using namespace planesmith::test;
+using namespace planesmith::synthetic;
 
 namespace {
 

@@ -1,4 +1,4 @@
-// Routing captures for tests: NumPy arrays written by hand.
+// Routing captures as the engine writes them: NumPy arrays of rows [tick, layer, expert].
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace planesmith::test {
+namespace planesmith::synthetic {
 
 using TraceRow = std::array<std::int64_t, 3>;  // tick, layer, expert
 
@@ -39,4 +39,4 @@ inline std::string npy_bytes(const std::vector<TraceRow>& rows, NpyForm form = {
   return out;
 }
 
-}  // namespace planesmith::test
+}  // namespace planesmith::synthetic
