@@ -14,7 +14,8 @@ echo "all there"
 
 step "2/5  Building the programs (the first time takes some minutes)"
 cmake --preset release >/dev/null
-cmake --build --preset release --target build-planescache verify-ckpt-id make-checkpoint
+cmake --build --preset release --target build-planescache build-fp4-packs verify-ckpt-id pack-chunks repack-experts \
+  size-tiers make-checkpoint
 
 checkpoint=build/demo/DeepSeek-V4-demo cache=build/demo/planescache
 step "3/5  A demo checkpoint: DeepSeek-V4's names and number formats, made-up weights with realistic statistics"
