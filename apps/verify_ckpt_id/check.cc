@@ -316,6 +316,8 @@ int run(Context& context, const CheckOptions& options) {
     std::string text = to_text(verdict) + (sample ? to_text(*sample) : "");
     for (const UnitReport& one : contents) text += to_text(one, {});
     text += options.content ? "looked at: names, sizes and contents\n"
+            : sample        ? "looked at: names and sizes; of contents, the experts that were compared "
+                              "(--content reads all)\n"
                             : "looked at: names and sizes; contents not read (--content reads them)\n";
     if (!options.print_env.empty())
       say_lines(context, text);

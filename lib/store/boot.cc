@@ -87,7 +87,10 @@ Boot complete(const BootRequest& request, const Store& store) {
   } else {
     const std::string where = store.root.empty() ? store.directory : store.root;
     if (from.empty())
-      throw Error(ErrorCode::difference, where, "holds no planes cache and no pack of any identity");
+      throw Error(ErrorCode::difference, where,
+                  where.empty() ? "the configuration names neither a planes cache nor a store, so the engine "
+                                  "would convert the checkpoint's experts itself"
+                                : "holds no planes cache and no pack of any identity");
     boot.ckpt_id = from.front()->ckpt_id;
     if (std::any_of(from.begin(), from.end(),
                     [&](const FoundIdentity* one) { return one->ckpt_id != boot.ckpt_id; }))
