@@ -36,6 +36,22 @@ std::string pattern_for(const std::string& drafter) {
   return fmt::format("re:^{}\\..*", escaped);
 }
 
+// How many drafter layers config.json speaks of, and which key says so; none: it does not tell.
+// num_nextn_predict_layers is 1 for any number of DSpark blocks (ENGINE.md section 7).
+struct Count {
+  const char* what;
+  std::uint64_t number;
+};
+std::optional<Count> told_drafters(const Json& config, const std::set<std::string>& drafters) {
+  if (const Json& targets = config_value(config, "dspark_target_layer_ids"); targets.is_array())
+    return Count{"the length of dspark_target_layer_ids is", targets.size()};
+  const Json& value = config_value(config, "num_nextn_predict_layers");
+  if (!value.is_number_unsigned()) return std::nullopt;
+  const bool blocks = drafters.size() > 1 && drafters.begin()->starts_with("mtp.");
+  if (value == 1 && blocks) return std::nullopt;
+  return Count{"num_nextn_predict_layers is", value.get<std::uint64_t>()};
+}
+
 }  // namespace
 
 void check_drafters(const Inventory& inventory, Findings& findings) {
@@ -62,15 +78,16 @@ void check_drafters(const Inventory& inventory, Findings& findings) {
   }
   const Json& value = config_value(inventory.config, "num_nextn_predict_layers");
   const std::uint64_t claimed = value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
-  if (value.is_number_unsigned() && claimed != drafters.size()) {
-    const bool lost = drafters.size() < claimed;
-    findings.push_back({"mtp.count", lost && !drafters.empty() ? Severity::error : Severity::warning,
-                        fmt::format("num_nextn_predict_layers is {}, the shards hold {} drafter layers",
-                                    claimed, drafters.size()),
-                        lost ? "speculative decoding fails to load, or runs with weights that are not there"
-                             : "loaders that go by the number leave the others unused",
-                        lost ? "add the drafter's tensors, or set the number to what is there"
-                             : "set the number to what is there, if the engine is to use them"});
+  if (const std::optional<Count> told = told_drafters(inventory.config, drafters);
+      told && told->number != drafters.size()) {
+    const bool lost = drafters.size() < told->number;
+    findings.push_back(
+        {"mtp.count", lost && !drafters.empty() ? Severity::error : Severity::warning,
+         fmt::format("{} {}, the shards hold {} drafter layers", told->what, told->number, drafters.size()),
+         lost ? "speculative decoding fails to load, or runs with weights that are not there"
+              : "loaders that go by the number leave the others unused",
+         lost ? "add the drafter's tensors, or set the number to what is there"
+              : "set the number to what is there, if the engine is to use them"});
   }
   if (has_recipe && unprotected)
     findings.push_back(

@@ -62,6 +62,11 @@ const FamilyTraits& traits(Family family) {
 std::string_view name(Family family) {
   return traits(family).name;
 }
+std::optional<Family> family_named(std::string_view name) {
+  for (const FamilyTraits& row : kFamilies)
+    if (row.name == name) return row.family;
+  return std::nullopt;
+}
 
 std::optional<Family> family_of(const ProjectionTensors& tensors) {
   if (tensors[Role::weight] == nullptr) return std::nullopt;

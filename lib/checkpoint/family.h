@@ -55,6 +55,7 @@ struct FamilyTraits {
 std::span<const FamilyTraits> families();
 const FamilyTraits& traits(Family family);
 std::string_view name(Family family);
+std::optional<Family> family_named(std::string_view name);  // as name() says it
 
 // Tensors of one projection of one expert, by role; null where there is none.
 struct ProjectionTensors {

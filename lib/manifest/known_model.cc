@@ -12,7 +12,7 @@
 namespace planesmith {
 
 KnownModel model_of_manifest(const CacheFacts& facts, const std::string& path) {
-  KnownModel model{facts.geometry, facts.layers, "manifest " + path};
+  KnownModel model{facts.geometry, facts.layers, "manifest " + path, facts.family};
   // A pack knows keys; dense layers, which have none, stand in front of the sparse ones.
   if (facts.tier) {
     const std::uint64_t all = facts.geometry.layers + facts.geometry.drafts;
@@ -35,8 +35,7 @@ KnownModel model_of_profile(const Profile& profile) {
     throw Error(ErrorCode::usage, profile.name,
                 "this profile does not say the model's geometry; give --config");
   KnownModel model{*profile.geometry, profile.sparse_layers(), "profile " + profile.name};
-  for (const Family family : {Family::mxfp4, Family::fp8, Family::nvfp4})
-    if (profile.families == std::vector<std::string>{std::string(name(family))}) model.family = family;
+  if (profile.families.size() == 1) model.family = family_named(profile.families.front());
   return model;
 }
 

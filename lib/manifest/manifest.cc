@@ -45,6 +45,7 @@ Ordered head(const Manifest& manifest) {
     out["layers"] = facts.layers;
     if (facts.id_by_download) out["id_by_download"] = true;
     if (!facts.source.empty()) out["source"] = facts.source;
+    if (facts.family) out["family"] = name(*facts.family);
   }
   if (manifest.kind == ManifestKind::tree) out["covers"] = manifest.covers;
   if (manifest.kind == ManifestKind::chunks) out["chunks"] = manifest.chunks;

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/size.h"
+#include "checkpoint/family.h"
 #include "format/pack.h"
 #include "format/planescache.h"
 
@@ -45,7 +46,8 @@ struct CacheFacts {
   // The identity is a content id of which some digests are what the hub's client said: those bytes were not
   // read for it.
   bool id_by_download = false;
-  std::string source{};  // fingerprint (FORMAT.md section 10); empty: not known
+  std::string source{};            // fingerprint (FORMAT.md section 10); empty: not known
+  std::optional<Family> family{};  // of the checkpoint's experts; none: not known
 };
 
 // A planes cache's key does not know of drafters, so its manifest tells them by its layers from L on alone;

@@ -66,6 +66,10 @@ CacheFacts read_facts(Fields& fields, const std::string& path, ManifestKind kind
     facts.source = fields.text("source");
     if (!is_hex(facts.source, 64)) fields.refuse("\"source\" is not 64 lowercase hex digits");
   }
+  if (fields.find("family") != nullptr) {
+    facts.family = family_named(fields.text("family"));
+    if (!facts.family) fields.refuse("\"family\" is none of the known ones");
+  }
   return facts;
 }
 

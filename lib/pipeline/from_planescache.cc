@@ -111,7 +111,7 @@ class Assembly {
                      format::pack_spec(request_.tiers[tier], facts.geometry, source.shape, facts.ckpt_id,
                                        facts.zero_mode),
                      facts.rank, facts.world, facts.geometry, keys, facts.id_by_download, facts.source,
-                     false},
+                     facts.family, false},
         request_.trust));
     PackSink& sink = *sinks_.back();
     sink.refuse_other_source();

@@ -23,10 +23,11 @@ std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan
     if (plan.request.cache) {
       const format::CacheMeta meta{target.ckpt_id, plan.shape.world, rank, plan.request.zero_mode,
                                    *plan.request.cache == format::Fp4Tier::quintal};
-      sinks.push_back(make_planescache_sink(context,
-                                            {target.cache_root, meta, *plan.request.cache, plan.geometry,
-                                             plan.all_layers, target.id_by_download, target.source},
-                                            target.trust));
+      sinks.push_back(
+          make_planescache_sink(context,
+                                {target.cache_root, meta, *plan.request.cache, plan.geometry, plan.all_layers,
+                                 target.id_by_download, target.source, plan.family},
+                                target.trust));
     }
     for (const format::Tier tier : plan.request.tiers)
       sinks.push_back(std::make_unique<PackSink>(
@@ -34,7 +35,8 @@ std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan
           PackSinkSpec{
               target.store.of(rank),
               format::pack_spec(tier, plan.geometry, plan.shape, target.ckpt_id, plan.request.zero_mode),
-              rank, plan.shape.world, plan.geometry, keys, target.id_by_download, target.source, true},
+              rank, plan.shape.world, plan.geometry, keys, target.id_by_download, target.source, plan.family,
+              true},
           target.trust));
   }
   return sinks;

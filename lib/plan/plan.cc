@@ -76,6 +76,7 @@ bool serves_split(const PlanRequest& request) {
 Plan make_plan(const Model& model, const PlanRequest& request) {
   Plan plan;
   plan.request = request;
+  plan.family = model.family;
   plan.geometry = model.geometry;
   plan.shape = format::rank_shape(model.geometry, request.world);
   check_scale_blocks(model, plan.shape);

@@ -31,6 +31,7 @@ struct PlanRequest {
 
 struct Plan {
   PlanRequest request;
+  Family family = Family::mxfp4;
   format::Geometry geometry;
   format::RankShape shape;
   std::vector<std::uint64_t> ranks;

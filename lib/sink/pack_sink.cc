@@ -326,6 +326,7 @@ Record PackSink::record_of(std::vector<std::uint64_t> keys, std::vector<Xxh3> di
   facts.geometry = spec_.geometry;
   facts.layers = std::move(keys);
   facts.source = spec_.source;
+  facts.family = spec_.family;
   facts.tier = spec_.pack.tier;
   facts.id_by_download = spec_.id_by_download;
   FileEntry entry;
@@ -354,6 +355,7 @@ Record PackSink::read_back(std::uint64_t key) const {
   }
   Record record = record_of({key}, std::move(digests));
   record.manifest.facts->source.clear();  // whatever it is, this run did not make it
+  record.manifest.facts->family.reset();
   return record;
 }
 

@@ -23,6 +23,7 @@ struct PackSinkSpec {
   std::vector<std::uint64_t> all_keys;  // layer keys of the model's sparse layers
   bool id_by_download = false;          // CacheFacts
   std::string source{};                 // fingerprint of the checkpoint; empty: not known
+  std::optional<Family> family{};       // of the checkpoint's experts; none: not known
   // Whether layers that the sidecar lists and no record speaks of (another program wrote them, or the
   // manifest is lost) are compared with what is made; else they are taken as they are.
   bool compare_unknown = false;

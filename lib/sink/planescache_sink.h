@@ -17,6 +17,7 @@ struct PlanesCacheSpec {
   std::vector<std::uint64_t> all_layers;  // indices of the model's sparse layers, sorted
   bool id_by_download = false;            // CacheFacts
   std::string source{};                   // fingerprint of the checkpoint; empty: not known
+  std::optional<Family> family{};         // of the checkpoint's experts; none: not known
 };
 
 std::unique_ptr<Sink> make_planescache_sink(const Context& context, PlanesCacheSpec spec, Trust trust);

@@ -290,6 +290,7 @@ Manifest merge(std::vector<Manifest> layers) {
   for (std::size_t i = 1; i < layers.size(); ++i) {
     const Manifest& next = layers[i];
     if (out.facts->source.empty()) out.facts->source = next.facts->source;
+    if (!out.facts->family) out.facts->family = next.facts->family;
     if (!next.facts->source.empty() && next.facts->source != out.facts->source)
       throw Error(ErrorCode::difference, "",
                   fmt::format("layers {} and {} were made from different checkpoints ({} and {})",

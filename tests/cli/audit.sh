@@ -239,6 +239,14 @@ mtp-lost ds4-mini against.mtp-lost 3
 EOF
 echo "$rows faults, each alone"
 
+# --- DSpark blocks: num_nextn_predict_layers is 1 whatever their number, dspark_target_layer_ids has one entry each ---
+rm -rf dspark; cp -r "$GOLDEN/ds4-dspark-mini/checkpoint" dspark; chmod -R u+w dspark; echo '{}' >dspark/tokenizer.json
+expect 0 verify-ckpt-id audit dspark; grep -q mtp.count out && fail "mtp.count of DSpark blocks"
+targets() { python3 -c 'import json, sys; c = json.load(open("dspark/config.json")); c["dspark_target_layer_ids"] = eval(sys.argv[1]); json.dump(c, open("dspark/config.json", "w"))' "$1"; }
+targets '[0, 1, 1]'; expect 0 verify-ckpt-id audit dspark; grep -q mtp.count out && fail "mtp.count with dspark_target_layer_ids"
+targets '[0] * 4'; expect 3 verify-ckpt-id audit dspark
+prints 'mtp.count: the length of dspark_target_layer_ids is 4, the shards hold 3 drafter layers'
+
 # --- repacked experts are harmless to the rest; worlds and profiles ---
 rm -rf ck; cp -r "$GOLDEN/ds4-mini/checkpoint" ck; python3 break.py repacked ck
 expect 0 verify-ckpt-id audit ck --against "$GOLDEN/ds4-mini/checkpoint"

@@ -51,7 +51,7 @@ deal_with() {
 R='d/v2/*/tp1-rank0'
 for field in version quantizer_abi ckpt_id world rank zero_mode fp4_split; do damage "$R/meta.json" field $field; done
 for what in missing empty long newline short; do damage "$R/meta.json" $what; done
-for field in version kind tool ckpt_id quantizer_abi zero_mode world rank fp4 layers experts hidden intermediate source path size xxh3 blocks digest; do
+for field in version kind tool ckpt_id quantizer_abi zero_mode world rank fp4 layers experts hidden intermediate source family path size xxh3 blocks digest; do
   damage "$R/manifest.json" field $field
 done
 for what in missing empty long newline half; do damage "$R/manifest.json" $what; done
@@ -61,7 +61,7 @@ for field in E ckpt_id layers n_layers quantizer_abi slot_bytes stride tag versi
 for what in missing empty long short; do damage 'd/s/base.*of1.json' $what; done
 for at in 0 n/3+5 n/3*2-4096*2 n-1; do damage 'd/s/base.*.pack' byte $at; done
 for what in missing empty long half; do damage 'd/s/fp4.*.pack' $what; done
-for field in ckpt_id tier source layers digest; do damage 'd/s/fp4.*.manifest.json' field $field; done
+for field in ckpt_id tier source family layers digest; do damage 'd/s/fp4.*.manifest.json' field $field; done
 for what in missing empty long; do damage 'd/s/fp4.*.manifest.json' $what; done
 for at in 0 n/2 n-1; do damage d/parts/set.tar.zst.part.001 byte $at; done
 for what in missing empty long short; do damage d/parts/set.tar.zst.part.000 $what; done

@@ -60,6 +60,11 @@ expect 0 build-planescache "$FP8" --out "$WORK/fp8" --ckpt-id x
 says 'warning: .*neither reads nor writes a planes cache of an FP8 checkpoint'
 expect 3 verify-ckpt-id check --planescache "$WORK/fp8" --checkpoint "$FP8" --for resident
 prints '^  MISS  the engine neither reads nor writes a planes cache of an FP8 checkpoint'
+# The manifest tells the family, so that the checkpoint need not be there.
+expect 3 verify-ckpt-id check --planescache "$WORK/fp8" --for resident
+prints '^  MISS  the engine neither reads nor writes a planes cache of an FP8 checkpoint'
+expect 3 verify-ckpt-id check --planescache "$WORK/fp8"
+prints '^  MISS  the engine neither reads nor writes a planes cache of an FP8 checkpoint'
 expect 3 verify-ckpt-id check --planescache "$WORK/fp8" --checkpoint "$FP8" --for resident --print-env
 [ "$(cat "$WORK/out")" = false ] || fail "print-env of a miss printed $(cat "$WORK/out")"
 expect 0 build-fp4-packs "$FP8" --out "$WORK/fp8-packs" --ckpt-id x
