@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "base/machine.h"
+#include "base/plugins.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -192,6 +193,7 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
   add_help_sections(app);
   app.get_formatter()->column_width(36);
   keep_standard_streams_apart();
+  load_no_plugins();
 
   const auto started = std::chrono::steady_clock::now();
   Outcome outcome;

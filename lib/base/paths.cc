@@ -1,5 +1,8 @@
 #include "base/paths.h"
 
+#include <sys/auxv.h>
+
+#include "base/error.h"
 #include "base/file.h"
 
 namespace planesmith {
@@ -19,6 +22,17 @@ std::string resolved(Os& os, const std::string& path) {
 bool is_inside(std::string_view path, std::string_view directory) {
   return path.starts_with(directory) &&
          (path.size() == directory.size() || directory == "/" || path[directory.size()] == '/');
+}
+
+std::string program_path() {
+  try {
+    return real_path("/proc/self/exe");
+  } catch (const Error&) {
+    // No /proc, as in a bare chroot.
+    const auto* const started_by = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+    if (started_by == nullptr) throw;
+    return real_path(started_by);
+  }
 }
 
 }  // namespace planesmith

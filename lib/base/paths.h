@@ -17,4 +17,8 @@ std::string resolved(Os& os, const std::string& path);
 // Whether a path is the directory or lies in it, both resolved (or written alike).
 bool is_inside(std::string_view path, std::string_view directory);
 
+// Of the program that runs, links resolved. Errors: neither /proc nor the path that it was started by tells
+// it.
+std::string program_path();
+
 }  // namespace planesmith

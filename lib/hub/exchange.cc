@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "hub/certificates.h"
 
 namespace planesmith::hub {
 namespace {
@@ -28,6 +29,19 @@ template <class... Value>
 void set(CURL* handle, CURLoption option, Value... value) {
   if (const CURLcode code = curl_easy_setopt(handle, option, value...); code != CURLE_OK)
     throw Error(fmt::format("libcurl: {}", curl_easy_strerror(code)));
+}
+
+// One rule for every build of libcurl, whatever places it was built to look in.
+void set_certificates(CURL* handle) {
+  static const Certificates certificates = find_certificates();
+  if (!certificates.file.empty()) {
+    set(handle, CURLOPT_CAINFO, certificates.file.c_str());
+    set(handle, CURLOPT_PROXY_CAINFO, certificates.file.c_str());
+  }
+  if (!certificates.directory.empty()) {
+    set(handle, CURLOPT_CAPATH, certificates.directory.c_str());
+    set(handle, CURLOPT_PROXY_CAPATH, certificates.directory.c_str());
+  }
 }
 
 // A number at the start of text, which is cut off.
@@ -85,6 +99,7 @@ void Exchange::prepare(const Url& url, const Token& token, std::optional<ByteRan
   message_[0] = '\0';
   set(curl, CURLOPT_URL, url.text().c_str());
   set(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  if (url.origin().starts_with("https:")) set_certificates(curl);
   // With HTTP/2 all ranges would share one connection, and its rate.
   set(curl, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   set(curl, CURLOPT_FOLLOWLOCATION, 0L);  // each step is looked at: the token stays behind

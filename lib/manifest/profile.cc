@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/paths.h"
 
 namespace planesmith {
 namespace {
@@ -83,16 +84,17 @@ std::vector<std::string> profile_directories() {
   if (const char* chosen = ::getenv("PLANESMITH_PROFILES"); chosen != nullptr && *chosen != '\0')
     directories.push_back(chosen);
   try {
-    directories.push_back(
-        join(parent_of(parent_of(real_path("/proc/self/exe"))), "share/planesmith/profiles"));
+    directories.push_back(join(parent_of(parent_of(program_path())), "share/planesmith/profiles"));
   } catch (const Error&) {
-    // No /proc, as in a bare chroot: who calls can still name the directory.
+    // The directory can still be named.
   }
+#ifdef PLANESMITH_SOURCE_PROFILES
   // The source tree counts for programs that run from it, as long as no one but us or root may change it.
   struct stat st {};
   if (::stat(PLANESMITH_SOURCE_PROFILES, &st) == 0 && (st.st_uid == 0 || st.st_uid == ::geteuid()) &&
       (st.st_mode & 0002) == 0)
     directories.push_back(PLANESMITH_SOURCE_PROFILES);
+#endif
   return directories;
 }
 

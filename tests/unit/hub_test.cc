@@ -3,11 +3,13 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "hub/certificates.h"
 #include "hub/range_reader.h"
 #include "hub/retry.h"
 #include "hub/source.h"
 #include "hub/token.h"
 #include "hub/url.h"
+#include "scratch.h"
 
 using namespace planesmith;
 using namespace planesmith::hub;
@@ -81,6 +83,42 @@ TEST_CASE("the token is for its origin only, and holds no other header") {
   CHECK_FALSE(found.is_for(Url::parse("https://cdn.hub/")));
   const Variable other("HF_TOKEN", "a\r\nX: y");
   CHECK_THROWS_AS(Token::find(posix(), endpoint), Error);
+}
+
+TEST_CASE("certificates are found in the usual places of distributions") {
+  const Scratch root;
+  CHECK(usual_certificates(root.path()).none());
+  const auto put = [&](const std::string& path) {
+    std::filesystem::create_directories(std::filesystem::path(root / path).parent_path());
+    put_file(root / path, "PEM");
+  };
+  // A directory without hashed names is none; an empty bundle is none.
+  put("etc/ssl/certs/README");
+  put("etc/ssl/certs/java/1a2b3c4d.0");
+  put_file(root / "etc/ssl/cert.pem", "");
+  CHECK(usual_certificates(root.path()).none());
+  put("etc/ssl/cert.pem");
+  CHECK(usual_certificates(root.path()).file == root / "etc/ssl/cert.pem");
+  for (const char* const bundle : {"var/lib/ca-certificates/ca-bundle.pem", "etc/ssl/ca-bundle.pem",
+                                   "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+                                   "etc/pki/tls/certs/ca-bundle.crt", "etc/ssl/certs/ca-certificates.crt"}) {
+    put(bundle);  // goes before those that are there already
+    CHECK(usual_certificates(root.path()).file == root / bundle);
+  }
+  CHECK(usual_certificates(root.path()).directory.empty());
+  put("etc/pki/tls/certs/1a2b3c4d.0");
+  CHECK(usual_certificates(root.path()).directory == root / "etc/pki/tls/certs");
+  put("etc/ssl/certs/00c0ffee.1");
+  CHECK(usual_certificates(root.path()).directory == root / "etc/ssl/certs");
+}
+
+TEST_CASE("SSL_CERT_FILE and SSL_CERT_DIR stand for the usual places") {
+  const Variable file("SSL_CERT_FILE", "/a/bundle.pem"), directory("SSL_CERT_DIR", "/a/hashed");
+  CHECK(find_certificates().file == "/a/bundle.pem");
+  CHECK(find_certificates().directory == "/a/hashed");
+  const Variable unset("SSL_CERT_DIR", "");
+  CHECK(find_certificates().file == "/a/bundle.pem");
+  CHECK(find_certificates().directory == usual_certificates().directory);
 }
 
 TEST_CASE("pages stay on the endpoint") {

@@ -8,7 +8,14 @@ bool cuda_built_in() {
 }
 
 std::unique_ptr<Backend> make_cuda_backend(const std::vector<std::uint64_t>&, std::string& why) {
+#ifdef PLANESMITH_PORTABLE
+  why =
+      "the portable programs are built without it; it comes with the ordinary build, made from source where "
+      "the "
+      "CUDA toolkit is installed (scripts/quickstart.sh)";
+#else
   why = "these programs were built without it; build them where the CUDA toolkit is installed";
+#endif
   return nullptr;
 }
 
