@@ -173,7 +173,7 @@ class Comparison {
         (!expert.role || *expert.role == Role::weight || here == nullptr || !same_form(*here, tensor)))
       return;
     if ((here == nullptr || !same_form(*here, tensor)) && is_quantized(name)) {
-      quantized_by_recipe_.add(name);
+      if (!is_side_tensor(name)) quantized_by_recipe_.add(name);  // else a scale in another layout
       return;
     }
     if (here != nullptr) {

@@ -55,8 +55,10 @@ void check_total_size(const Context& context, const Inventory& inventory, std::v
     findings.push_back(
         {"index.total-size", Severity::warning,
          fmt::format("the index says {} bytes of tensors, the shards hold {}", claimed.dump(), total),
-         "loaders plan memory by it, and it shows that index and shards are of different origin",
-         "write the index again from the shards"});
+         "exporters count tensors before the last step that changes them (narrower scales, tied weights); "
+         "where "
+         "nothing else is found of index and shards, nothing is missing but the right number",
+         "repack-experts finish writes the index anew"});
 }
 
 void compare_with_index(const CheckpointIndex& index, const Inventory& inventory,

@@ -88,13 +88,15 @@ class Judge {
                                       named(has_ending("_blocks") ? "MXFP4" : "floats"))};
     const LayoutVerdict verdict = seen_.module.empty() ? of_fused() : of_one();
     // Geometry is asked for only where the layout is one that is read.
-    if (verdict.lead == Lead::build || verdict.lead == Lead::translate)
+    if (verdict.lead != Lead::none)
       if (const std::string type = lower(text_value(config_, "model_type"));
           config_value(config_, "moe_intermediate_size").is_null() &&
           seen_.module.find("block_sparse_moe") != std::string::npos)
-        return {Lead::none, fmt::format("its experts are {} under block_sparse_moe in the names of {}, an "
-                                        "architecture whose experts the engine does not serve",
-                                        named("quantized"), type.empty() ? "another model" : type)};
+        return {Lead::none,
+                fmt::format("its experts are {} under block_sparse_moe in the names of {}, an architecture "
+                            "whose experts the engine does not serve",
+                            verdict.lead == Lead::quantize ? "floats" : named("quantized"),
+                            type.empty() ? "another model" : type)};
     return verdict;
   }
 
@@ -120,7 +122,9 @@ class Judge {
     return {Lead::translate, fmt::format("its experts are {}; {}", named(otherwise), kTranslate)};
   }
   LayoutVerdict not_served(std::string_view otherwise, std::string_view detail = "") const {
-    return {Lead::none, fmt::format("its experts are {}{}; {}", named(otherwise), detail, kStartAgain)};
+    std::string what = named(otherwise);
+    if (what.find(detail) == std::string::npos) what += fmt::format(", {}", detail);
+    return {Lead::none, fmt::format("its experts are {}; {}", what, kStartAgain)};
   }
 
   LayoutVerdict of_fused() const {
@@ -140,6 +144,8 @@ class Judge {
                  *scale = find(seen_.one, "weight_scale");
     for (const char* word : {"qweight", "qzeros", "scales", "g_idx"})
       if (find(seen_.one, word) != nullptr) return not_served("packed integers");
+    if (find(seen_.one, "pre_quant_scale") != nullptr)
+      return not_served("quantized", "with a scale for each column of the activations (pre_quant_scale)");
     if (packed != nullptr) {
       if (packed->dtype == Dtype::i32 || packed->dtype == Dtype::u32) return not_served("packed integers");
       return translate(scale != nullptr && scale->dtype == Dtype::f8_e4m3
@@ -172,15 +178,14 @@ class Judge {
     const QuantGroup* group = recipe_.group_of(seen_.module);
     const Scheme scheme = group != nullptr ? group->scheme : Scheme::unknown;
     if (scale.dtype == Dtype::u8 || scheme == Scheme::mxfp8)
-      return not_served("MXFP8", ", a power of two for each 32");
+      return not_served("MXFP8", "a power of two for each 32");
     if (scale.shape.size() > 2)
-      return not_served("FP8", fmt::format(", with scales of shape {}", shape_text(scale.shape)));
+      return not_served("FP8", fmt::format("with scales of shape {}", shape_text(scale.shape)));
     if (scale.shape.size() < 2)
-      return not_served("FP8",
-                        scale.size <= 4 ? ", with one scale for a tensor" : ", with a scale for each row");
+      return not_served("FP8", scale.size <= 4 ? "with one scale for a tensor" : "with a scale for each row");
     if (scheme == Scheme::fp8_channel ||
         (scheme != Scheme::fp8_block && scale.shape[1] == 1 && scale.shape[0] == rows))
-      return not_served("FP8", ", with a scale for each row");
+      return not_served("FP8", "with a scale for each row");
     return recipe_.method == "compressed-tensors" ? translate("FP8 in blocks") : as_it_is();
   }
 

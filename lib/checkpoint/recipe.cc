@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "base/file.h"
+#include "checkpoint/checkpoint.h"
+
 namespace planesmith {
 namespace {
 
@@ -107,7 +110,8 @@ void set_scheme(std::string_view method, QuantGroup& group) {
   if (row != nullptr && row->scheme != Scheme::unknown) group.scheme = row->scheme;
 }
 
-void read_compressed_tensors(const Json& config, QuantRecipe& recipe) {
+void read_compressed_tensors(const Json& config, const std::vector<std::string>& group_order,
+                             QuantRecipe& recipe) {
   recipe.format = text(config, "format");
   const Json& groups = member(config, "config_groups");
   if (!groups.is_object()) return;
@@ -124,6 +128,11 @@ void read_compressed_tensors(const Json& config, QuantRecipe& recipe) {
     add_patterns(member(json, "targets"), group.targets);
     recipe.groups.push_back(std::move(group));
   }
+  const auto place = [&](const QuantGroup& group) {
+    return std::find(group_order.begin(), group_order.end(), group.name) - group_order.begin();
+  };
+  std::stable_sort(recipe.groups.begin(), recipe.groups.end(),
+                   [&](const QuantGroup& a, const QuantGroup& b) { return place(a) < place(b); });
   const Json& cache = member(config, "kv_cache_scheme");
   if (number(member(cache, "num_bits")) == 8 && text(cache, "type") == "float") recipe.kv_cache = "FP8";
 }
@@ -192,6 +201,14 @@ bool QuantRecipe::ignores(const std::string& module) const {
   });
 }
 
+const QuantGroup* QuantRecipe::last_with(const Pattern& target) const {
+  const auto has = [&](const QuantGroup& group) {
+    return std::any_of(group.targets.begin(), group.targets.end(),
+                       [&](const Pattern& other) { return other.text() == target.text(); });
+  };
+  return &*std::find_if(groups.rbegin(), groups.rend(), has);
+}
+
 const QuantGroup* QuantRecipe::group_of(const std::string& module) const {
   if (ignores(module)) return nullptr;
   const bool exact = method == "compressed-tensors";
@@ -204,10 +221,10 @@ const QuantGroup* QuantRecipe::group_of(const std::string& module) const {
   for (const QuantGroup& group : groups)
     for (const Pattern& target : group.targets)
       if (!target.is_class() && (exact ? target.matches_exactly(module) : target.matches(module)))
-        return &group;
+        return last_with(target);
   for (const QuantGroup& group : groups)
     for (const Pattern& target : group.targets)
-      if (target.text() == "Linear") return &group;
+      if (target.text() == "Linear") return last_with(target);
   return nullptr;
 }
 
@@ -215,7 +232,7 @@ std::string QuantRecipe::title() const {
   return format.empty() ? method : method + " " + format;
 }
 
-QuantRecipe read_recipe(const Json& quantization) {
+QuantRecipe read_recipe(const Json& quantization, const std::vector<std::string>& group_order) {
   QuantRecipe recipe;
   recipe.method = text(quantization, "quant_method");
   if (recipe.method.empty()) {
@@ -230,7 +247,7 @@ QuantRecipe read_recipe(const Json& quantization) {
   for (const char* key : {"ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers"})
     add_patterns(member(quantization, key), recipe.ignore);
   if (recipe.method == "compressed-tensors") {
-    read_compressed_tensors(quantization, recipe);
+    read_compressed_tensors(quantization, group_order, recipe);
   } else if (recipe.method == "modelopt") {
     read_modelopt(quantization, recipe);
   } else if (recipe.method == "quark") {
@@ -249,6 +266,22 @@ QuantRecipe read_recipe(const Json& quantization) {
     recipe.groups.push_back(std::move(group));
   }
   return recipe;
+}
+
+QuantRecipe read_recipe(Os& os, const std::string& directory, const Json& config) {
+  const Json& quantization = config_value(config, "quantization_config");
+  std::vector<std::string> order;
+  if (member(quantization, "config_groups").size() > 1) {
+    // Json sorts the names. A file with NaN in it, which this reader does not take, keeps them sorted.
+    using OrderedJson = nlohmann::ordered_json;
+    const OrderedJson file =
+        OrderedJson::parse(read_text(os, join(directory, kConfigName), kMostJsonBytes), nullptr, false);
+    for (const char* path :
+         {"/text_config/quantization_config/config_groups", "/quantization_config/config_groups"})
+      if (const OrderedJson::json_pointer groups(path); order.empty() && file.contains(groups))
+        for (const auto& [name, group] : file.at(groups).items()) order.push_back(name);
+  }
+  return read_recipe(quantization, order);
 }
 
 }  // namespace planesmith

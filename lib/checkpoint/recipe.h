@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/os.h"
 #include "checkpoint/pattern.h"
 
 namespace planesmith {
@@ -46,14 +47,21 @@ struct QuantRecipe {
 
   bool ignores(const std::string& module) const;
   // The group of a module, as the serving side finds it: `ignore` first, then the first target that is the
-  // module's name or an expression that matches it, then the first that is its class. None: not quantized.
+  // module's name or an expression that matches it, then the first that is its class. Of several groups with
+  // this very target the last counts. None: not quantized.
   const QuantGroup* group_of(const std::string& module) const;
   // "compressed-tensors nvfp4-pack-quantized"
   std::string title() const;
+
+ private:
+  const QuantGroup* last_with(const Pattern& target) const;
 };
 
-// quantization: quantization_config, or null. Values of strange types are passed over.
-QuantRecipe read_recipe(const Json& quantization);
+// quantization: quantization_config, or null. Values of strange types are passed over. group_order: names of
+// config_groups as the file lists them, by which overlaps are resolved; those that it lacks come last.
+QuantRecipe read_recipe(const Json& quantization, const std::vector<std::string>& group_order = {});
+// That of a directory's config.json, with its order.
+QuantRecipe read_recipe(Os& os, const std::string& directory, const Json& config);
 
 // --- what becomes of it ---
 

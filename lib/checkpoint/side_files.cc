@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/size.h"
 
 namespace planesmith {
 namespace {
@@ -27,8 +28,9 @@ bool is_chat_template(std::string_view name) {
 Json read_if_there(Os& os, const std::string& directory, std::string_view name) {
   const std::string path = join(directory, name);
   if (!exists(os, path)) return nullptr;
+  constexpr std::uint64_t kMostBytes = 256 * kMiB, kMostMemory = 2048 * kMiB;  // vocabularies have 20 MiB
   try {
-    return read_json(os, path);
+    return read_json(os, path, kMostBytes, kMostMemory);
   } catch (const Error&) {
     return nullptr;  // told by the one that needs it
   }

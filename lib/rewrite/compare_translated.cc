@@ -108,8 +108,8 @@ class Comparison {
       : context_(context),
         source_(Checkpoint::open(context, source)),
         target_(Checkpoint::open(context, target)),
-        source_recipe_(read_recipe(config_value(source_.config(), "quantization_config"))),
-        target_recipe_(read_recipe(config_value(target_.config(), "quantization_config"))),
+        source_recipe_(read_recipe(context.os, source, source_.config())),
+        target_recipe_(read_recipe(context.os, target, target_.config())),
         here_(find_modules(source_, source_recipe_)),
         there_(find_modules(target_, target_recipe_)) {
     for (const QuantModule& module : there_.quantized) by_name_[module.name] = &module;

@@ -114,10 +114,16 @@ void refuse_groups(const Checkpoint& checkpoint, Fp4 to, const format::Geometry&
                   fmt::format("{} is {}, which does not divide into groups of {}", key, value, group));
 }
 
+// "model.layers.61.mlp.experts" of "model.layers.61.mlp.experts.0.w1".
+std::string stem_of_experts(const std::string& module) {
+  const std::size_t at = module.find(".experts.");
+  return module.substr(0, at == std::string::npos ? at : at + 8);
+}
+
 struct Modules {
   std::set<std::string> quantized, unquantized;
 };
-Modules modules_of(const Checkpoint& checkpoint, const FloatExperts& experts) {
+Modules modules_of(const Checkpoint& checkpoint, Fp4 to, const FloatExperts& experts) {
   Modules modules;
   for (const auto& layer : experts.layers)
     for (const auto& expert : layer.experts)
@@ -126,6 +132,18 @@ Modules modules_of(const Checkpoint& checkpoint, const FloatExperts& experts) {
   constexpr std::string_view kWeight = ".weight";
   for (const Tensor& tensor : checkpoint.tensors()) {
     if (taken.contains(&tensor) || tensor.shape.size() < 2) continue;
+    if (tensor.name.ends_with(kWeight) && !float_type(tensor.dtype)) {
+      // MXFP4 experts stand beside FP8 blocks in DeepSeek-V4's layout; nothing stands beside NVFP4 but
+      // floats.
+      if (to == Fp4::mxfp4 && tensor.dtype == Dtype::f8_e4m3) continue;
+      throw Error(
+          checkpoint.shard_path(tensor),
+          fmt::format("has dtype {}: is quantized already, though the routed experts are not; quantize "
+                      "takes checkpoints of floats",
+                      dtype_text(tensor)))
+          .in_tensor(tensor.name)
+          .at(tensor.described_at);
+    }
     if (tensor.name.ends_with(kWeight))
       modules.unquantized.insert(tensor.name.substr(0, tensor.name.size() - kWeight.size()));
     else if (tensor.name.find(".experts.") != std::string::npos)  // a drafter's fused experts
@@ -134,7 +152,8 @@ Modules modules_of(const Checkpoint& checkpoint, const FloatExperts& experts) {
   return modules;
 }
 
-// A checkpoint of a family that the engine takes MXFP4 experts of: the rest as it stands.
+// A checkpoint of a family that the engine takes MXFP4 experts of: the rest as it stands. This method's list
+// has no globs: each module by its name, the experts of a drafter's layer by one.
 OrderedJson mxfp4_config(const std::vector<std::string>& excluded) {
   return {{"quant_method", "fp8"},
           {"fmt", "e4m3"},
@@ -174,8 +193,14 @@ QuantizeResult quantize(const Context& context, Fp4 to, const RewriteOptions& op
     result.drafters +=
         parse_tensor_name(tensor.name, experts.geometry.layers, tensor.shape.size()).left_as == "MTP";
 
-  const Modules modules = modules_of(checkpoint, experts);
-  result.excluded = excluded_modules(modules.quantized, modules.unquantized);
+  const Modules modules = modules_of(checkpoint, to, experts);
+  if (to == Fp4::nvfp4) {
+    result.excluded = excluded_modules(modules.quantized, modules.unquantized);
+  } else {
+    std::set<std::string> names;
+    for (const std::string& module : modules.unquantized) names.insert(stem_of_experts(module));
+    result.excluded.assign(names.begin(), names.end());
+  }
   Rewrite what;
   what.build = {{"command", "quantize"}, {"to", to == Fp4::nvfp4 ? "nvfp4" : "mxfp4"}};
   if (to == Fp4::nvfp4) {

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "base/budget.h"
 #include "base/error.h"
+#include "base/parallel.h"
 #include "checkpoint/layout.h"
 #include "rewrite/float_experts.h"
 #include "rewrite/recipe_text.h"
@@ -25,10 +27,10 @@ struct Target {
 
 class Translation {
  public:
-  Translation(const Checkpoint& checkpoint, const TranslateOptions& options)
+  Translation(Os& os, const Checkpoint& checkpoint, const TranslateOptions& options)
       : checkpoint_(checkpoint),
         options_(options),
-        recipe_(read_recipe(config_value(checkpoint.config(), "quantization_config"))),
+        recipe_(read_recipe(os, checkpoint.directory(), checkpoint.config())),
         modules_(find_modules(checkpoint, recipe_)),
         v4_(is_deepseek_v4(checkpoint.config())),
         shards_(checkpoint) {}
@@ -48,6 +50,7 @@ class Translation {
     Rewrite what;
     what.build = {{"command", "translate"}, {"lossy", options_.lossy}};
     write_config(context, what);
+    if (!options_.lossy && !options_.rewrite.dry_run) refuse_out_of_reach(context);
     result_.files = rewrite(context, checkpoint_, shards_, what, options_.rewrite);
     return std::move(result_);
   }
@@ -194,8 +197,25 @@ class Translation {
         together.push_back(mate->second);
     }
     for (const auto& [word, view] : module.parts) take(view);
-    if (!together.empty())
-      add(module.weight(), std::make_unique<CastJob>(checkpoint_, std::move(together), options_.lossy));
+    if (together.empty()) return;
+    auto job = std::make_unique<CastJob>(checkpoint_, std::move(together), options_.lossy);
+    casts_.push_back(job.get());
+    add(module.weight(), std::move(job));
+  }
+
+  // Before the first write, so that nothing of a refused translation is left.
+  void refuse_out_of_reach(const Context& context) const {
+    struct Reader : JobIo {
+      using JobIo::JobIo;
+      void put(std::size_t, std::uint64_t, ConstBytes) override {}
+    };
+    const int workers = workers_within(context.memory, 0, JobIo::kScratchBytes, context.threads);
+    std::vector<std::unique_ptr<Reader>> readers(static_cast<std::size_t>(workers));
+    parallel_for(casts_.size(), workers, [&](std::size_t i, int worker) {
+      auto& reader = readers[static_cast<std::size_t>(worker)];
+      if (!reader) reader = std::make_unique<Reader>(context, choose_kernels(options_.rewrite.isa));
+      casts_[i]->refuse_out_of_reach(*reader);
+    });
   }
 
   // The modules without a scheme, as their names stand in the checkpoint.
@@ -250,6 +270,12 @@ class Translation {
         return;
       }
       result_.to = "modelopt MIXED_PRECISION";
+      for (const auto& [target, modules] : targets_)
+        if (target.scheme == Scheme::fp8_block && (target.block_rows != 128 || target.block_cols != 128))
+          throw Error(checkpoint_.directory(),
+                      fmt::format("'{}' is FP8 in blocks of {} x {} beside modules of other formats, for "
+                                  "which config.json can name only blocks of 128 x 128",
+                                  modules.front()->name, target.block_rows, target.block_cols));
       std::tie(config, file) = mixed_config(layers(), summary());
     }
     if (!recipe_.kv_cache.empty()) {
@@ -260,9 +286,10 @@ class Translation {
     what.texts.emplace(kModeloptConfig, file.dump(4, ' ', true));
   }
 
-  // Experts of a layer under one name, as modelopt lists them.
+  // Experts of a layer under one name, as modelopt lists them, where all are alike.
   std::map<std::string, std::string> layers() const {
-    std::map<std::string, std::string> out;
+    std::map<std::string, std::string> out, of_each;
+    std::set<std::string> unlike;
     for (const auto& [target, modules] : targets_) {
       const std::string algorithm = target.scheme == Scheme::nvfp4
                                         ? (target.activations ? "NVFP4" : "W4A16_NVFP4")
@@ -270,9 +297,16 @@ class Translation {
                                                                          : "FP8";
       for (const QuantModule* module : modules) {
         const std::size_t experts = module->name.find(".experts.");
-        out.emplace(module->name.substr(0, experts == std::string::npos ? experts : experts + 8), algorithm);
+        const std::string name = module->name.substr(0, experts == std::string::npos ? experts : experts + 8);
+        if (out.emplace(name, algorithm).first->second != algorithm) unlike.insert(name);
+        of_each.emplace(module->name, algorithm);
       }
     }
+    for (const std::string& name : unlike) out.erase(name);
+    for (const auto& [name, algorithm] : of_each)
+      if (const std::size_t experts = name.find(".experts.");
+          experts != std::string::npos && unlike.contains(name.substr(0, experts + 8)))
+        out.emplace(name, algorithm);
     return out;
   }
 
@@ -284,6 +318,7 @@ class Translation {
   NewShards shards_;
   std::map<std::string, const QuantModule*> by_name_;
   std::map<Target, std::vector<const QuantModule*>> targets_;
+  std::vector<const CastJob*> casts_;  // that shards_ has
   std::set<const Tensor*> taken_;
   bool changed_ = false;  // something of the module at hand
   TranslateResult result_;
@@ -293,7 +328,9 @@ class Translation {
 
 TranslateResult translate(const Context& context, const TranslateOptions& options) {
   const Checkpoint checkpoint = Checkpoint::open(context, options.rewrite.source);
-  TranslateResult result = Translation(checkpoint, options).run(context);
+  if (const LayoutVerdict verdict = judge_layout(checkpoint); verdict.lead == Lead::none)
+    throw Error(checkpoint.directory(), verdict.sentence);
+  TranslateResult result = Translation(context.os, checkpoint, options).run(context);
   if (options.gate && !options.rewrite.dry_run)
     result.gate = compare_translated(context, options.rewrite.source, options.rewrite.target);
   return result;

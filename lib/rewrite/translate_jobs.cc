@@ -86,8 +86,8 @@ std::vector<NewTensor> CastJob::tensors_of(const std::vector<const QuantModule*>
   return out;
 }
 
-void CastJob::run(std::size_t, JobIo& io) const {
-  int most = 0;  // exponent + 127
+int CastJob::largest_exponent(JobIo& io) const {
+  int most = 0;
   for (std::size_t m = 0; m < modules_.size(); ++m) {
     const std::uint64_t size = modules_[m]->scale().size;
     for (std::uint64_t first = 0; first < size; first += JobIo::kPieceBytes) {
@@ -103,6 +103,35 @@ void CastJob::run(std::size_t, JobIo& io) const {
       most = std::max<int>(most, *largest);
     }
   }
+  return most;
+}
+
+void CastJob::refuse_out_of_reach(JobIo& io) const {
+  const int most = largest_exponent(io);
+  for (std::size_t m = 0; m < modules_.size(); ++m) {
+    const std::uint64_t count = modules_[m]->scale().size;
+    std::uint64_t outside = 0;
+    for (std::uint64_t first = 0; first < count; first += JobIo::kPieceBytes) {
+      const Bytes in = io.piece().first(std::min(JobIo::kPieceBytes, count - first)),
+                  block = io.out().first(kBlockBytes);
+      io.read(scales_[m], first, in);
+      for (std::uint64_t i = 0; i < in.size(); ++i) {
+        if (most - in[i] <= kReach) continue;
+        io.read(weights_[m], (first + i) * kBlockBytes, block);
+        outside += !all_zero(block.data());
+      }
+    }
+    if (outside != 0)
+      throw Error(*scales_[m].path,
+                  fmt::format("{} of its {} blocks are more than 2^{} below the largest, out of the reach of "
+                              "NVFP4's scales; --lossy rounds them",
+                              outside, count, kReach))
+          .in_tensor(modules_[m]->scale().tensor->name);
+  }
+}
+
+void CastJob::run(std::size_t, JobIo& io) const {
+  const int most = largest_exponent(io);
   std::size_t tensor = 0;
   for (std::size_t m = 0; m < modules_.size(); ++m) {
     convert(io, m, tensor, most);
@@ -115,7 +144,6 @@ void CastJob::run(std::size_t, JobIo& io) const {
 void CastJob::convert(JobIo& io, std::size_t m, std::size_t first_tensor, int most) const {
   const std::uint64_t count = modules_[m]->scale().size;
   const auto scale_2 = static_cast<float>(format::power_of_two(most - 127 - 8));
-  std::uint64_t outside = 0;
   for (std::uint64_t first = 0; first < count; first += kBlocks) {
     const std::uint64_t n = std::min(kBlocks, count - first);
     const Bytes nibbles = io.piece().first(n * kBlockBytes), in = io.piece().subspan(n * kBlockBytes, n),
@@ -126,9 +154,7 @@ void CastJob::convert(JobIo& io, std::size_t m, std::size_t first_tensor, int mo
       const int below = most - in[i];
       std::uint8_t* const block = &nibbles[i * kBlockBytes];
       out[2 * i] = out[2 * i + 1] = power_as_e4m3(std::min(below, kReach));
-      if (below <= kReach || all_zero(block)) continue;
-      ++outside;
-      if (!lossy_) continue;
+      if (below <= kReach || all_zero(block) || !lossy_) continue;
       for (int half = 0; half < 2; ++half) {
         float values[kNvfp4Group];
         for (unsigned c = 0; c < kNvfp4Group; ++c)
@@ -140,11 +166,6 @@ void CastJob::convert(JobIo& io, std::size_t m, std::size_t first_tensor, int mo
     io.put(first_tensor, first * kBlockBytes, nibbles);
     io.put(first_tensor + 1, 2 * first, out);
   }
-  if (outside != 0 && !lossy_)
-    throw Error(*scales_[m].path, fmt::format("{} of its {} blocks are more than 2^{} below the largest, out "
-                                              "of the reach of NVFP4's scales; --lossy rounds them",
-                                              outside, count, kReach))
-        .in_tensor(modules_[m]->scale().tensor->name);
 }
 
 }  // namespace planesmith

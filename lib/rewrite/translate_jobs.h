@@ -39,9 +39,13 @@ class CastJob : public Job {
  public:
   CastJob(const Checkpoint& checkpoint, std::vector<const QuantModule*> modules, bool lossy);
   void run(std::size_t part, JobIo& io) const override;
+  // Reads the scales, and nothing else but the blocks that are out of reach. Error: there are any, and how
+  // many of which tensor.
+  void refuse_out_of_reach(JobIo& io) const;
 
  private:
   static std::vector<NewTensor> tensors_of(const std::vector<const QuantModule*>& modules);
+  int largest_exponent(JobIo& io) const;  // of all modules, + 127
   void convert(JobIo& io, std::size_t m, std::size_t first_tensor, int most) const;
   std::vector<const QuantModule*> modules_;
   std::vector<Place> weights_, scales_;

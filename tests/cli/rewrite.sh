@@ -1,0 +1,103 @@
+# repack-experts quantize and translate against an independent judge in NumPy: checkpoints of hard values in every layout and
+# spelling, each result worked out by the formats' definitions.
+. "$SOURCE/tests/cli/common.sh"
+python_with numpy
+cd "$WORK" || exit 1
+JUDGE=$SOURCE/tests/tools/rewrite_judge.py
+export PYTHONPATH=$SOURCE/tests/tools PYTHONDONTWRITEBYTECODE=1
+planes() { rm -rf planes; expect 0 build-planescache -q t --out planes --ckpt-id pin; }
+# The only thing wrong may be the size of weights, which some of these checkpoints have as no model does.
+sound() { verify-ckpt-id audit -q "$1" --against s >out; ! grep '^error' out | grep -v 'experts.scale-inverted' || fail "audit of $1"; }
+make() { rm -rf s t; expect 0 python "$JUDGE" make "$1" s "${@:2}"; }
+
+# quantize: experts constant, all zeros, zero from a third on, subnormal, of all magnitudes, on the thresholds.
+quantized() {
+  make floats "$@" || return
+  for to in nvfp4 mxfp4; do
+    rm -rf t
+    expect 0 repack-experts quantize -q s t --to $to && { expect 0 python "$JUDGE" quantized s t $to || cat err; }
+    planes
+  done
+}
+quantized
+quantized seed=2
+quantized dtype=F16 fused=yes
+quantized dtype=F16 seed=2
+quantized dtype=F32 fused=weight seed=3
+quantized dtype=F32 seed=2
+quantized fused=weight prefix=model.language_model. nested=yes
+quantized fused=yes prefix=language_model.model. drafter=mtp.0.
+quantized block=ffn prefix= drafter=mtp.0.
+quantized block=block_sparse_moe prefix=language_model.
+quantized drafter=layer fused=yes
+# What is left alone is listed: drafters by a glob, or by name where the recipe knows no globs.
+grep -q '"model.layers.3\*"' t/config.json && fail "a list without globs has a glob"
+grep -q '"model.layers.3.mlp.experts"' t/config.json || fail "the drafter's experts are not listed"
+expect 0 repack-experts quantize -q s u --to nvfp4; grep -q '"model.layers.3\*"' u/config.json || fail "the drafter is not listed"
+sound u
+
+# Refused, with the reason: a module beside the experts that is quantized, a lost expert, other shapes.
+make fp8-bf16; expect 1 repack-experts quantize s t --to nvfp4; says 'quantized already.*FP8 in blocks \(fp8\)'; absent t
+make floats
+# edit CODE: of the checkpoint s, as `tensors` and `config`.
+edit() { python - "$1" <<'PY'
+import json, shutil, sys, hard_checkpoints
+tensors, config = hard_checkpoints.read("s"), json.load(open("s/config.json"))
+exec(sys.argv[1])
+shutil.rmtree("s"); hard_checkpoints.write("s", tensors, config)
+PY
+}
+edit 't = tensors["model.layers.1.self_attn.o_proj.weight"]; t.dtype = "F8_E4M3"; t.data = t.data[::2]'
+expect 1 repack-experts quantize s t --to nvfp4; says 'self_attn.o_proj.weight.*F8_E4M3: is quantized already'; absent t
+make floats
+edit 'del tensors["model.layers.2.mlp.experts.1.up_proj.weight"]'
+expect 1 repack-experts quantize s t --to nvfp4; says '2 sparse layers x 3 experts x 3 = 18 .* 1 are missing.*up projection of expert 1 in layer 2'
+make floats fused=yes
+edit 'for t in tensors.values():
+  if len(t.shape) == 3: t.shape[1:] = t.shape[:0:-1]'
+expect 1 repack-experts quantize s t --to nvfp4; says 'rows and columns are exchanged'
+make floats
+edit 'for n in [n for n in tensors if "experts.0.gate_proj" in n]: t = tensors[n]; t.data = t.data[:100] + b"\x80\xff" + t.data[102:]'
+expect 1 repack-experts quantize s t --to mxfp4; says "element \[0, 50\] of 'model.layers.[12].mlp.experts.0.gate_proj' is -inf"
+make floats block=block_sparse_moe
+edit 'config["intermediate_size"] = config.pop("moe_intermediate_size"); config["model_type"] = "mixtral"'
+expect 1 repack-experts quantize s t --to nvfp4; says 'block_sparse_moe in the names of mixtral.*does not serve'
+
+# translate: all modules are equal in float64, and planes can be made.
+translated() {
+  make "$@" || return
+  expect 0 repack-experts translate -q s t --gate && { expect 0 python "$JUDGE" translated s t || cat err; }
+  planes
+  sound t
+}
+for layout in ct-nvfp4 ct-nvfp4-act ct-mxfp4 modelopt-mxfp4 quark-mxfp4 ct-fp8 fp8-bf16 fp8-fused-scales fp8-fused fp8-fused-e8m0 \
+  nvfp4-fused ct-mixed; do translated $layout; done
+# Overlapping groups: by the order of the file, of equal targets the last; the ignored module stays a float.
+grep -A1 '"model.layers.2.mlp.experts.0.down_proj"' t/config.json | grep -q W4A16_NVFP4 || fail "the first group did not win"
+grep -q '"model.layers.1.self_attn\*"' t/config.json || fail "the ignored module is not ignored any more"
+grep -q 'kv_cache_scheme' t/config.json || fail "the scheme of keys and values is lost"
+translated ct-nvfp4 prefix=model.language_model.
+for layout in ct-mxfp4 modelopt-mxfp4 quark-mxfp4; do translated $layout model=deepseek_v4 block=ffn prefix= spread=60; done
+expect 0 python - <<'PY'
+import json
+c = json.load(open("t/config.json"))
+assert c["expert_dtype"] == "fp4" and c["quantization_config"]["quant_method"] == "fp8", c
+PY
+# The closed form ends where e4m3 does.
+translated ct-mxfp4 top=200 spread=17
+make ct-mxfp4 top=60 spread=18
+expect 1 repack-experts translate s t; says '[0-9]+ of its [0-9]+ blocks are more than 2\^17 below.*--lossy'; absent t
+expect 3 repack-experts translate -q s t --lossy --gate; prints 'FAILED'
+planes
+
+# What nothing makes served is named everywhere, with what to do instead.
+for entry in "gptq GPTQ" "awq AWQ" "int8 int8" "int4 pack-quantized" "ct-channel scale for each row" "ct-tensor one scale for a tensor" \
+  "fbgemm fbgemm_fp8" "modelopt-fp8 modelopt FP8" "ct-mxfp8 MXFP8" "modelopt-mxfp8 MXFP8"; do
+  make "${entry%% *}"
+  for command in "repack-experts translate s t" "repack-experts quantize s t --to nvfp4" "repack-experts analyze s" \
+    "build-planescache s --out t --ckpt-id pin"; do
+    expect 1 $command; says "${entry#* }.*repack-experts quantize SOURCE"; absent t
+  done
+  expect 3 verify-ckpt-id audit -q s; prints "^error +experts.layout: .*${entry#* }"
+done
+finish
