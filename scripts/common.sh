@@ -1,7 +1,11 @@
 # shellcheck shell=bash
 # Sourced by the scripts that operators run: finds the programs, says what goes on.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-[ -e "$here/../CMakeLists.txt" ] && PATH=$here/../build/release/bin:$PATH  # a source tree, built or not yet; else where installed
+if [ -e "$here/../CMakeLists.txt" ]; then
+  PATH=$here/../build/release/bin:$PATH  # a source tree, built or not yet
+elif [ -x "$here/../../../bin/build-planescache" ]; then
+  PATH=$here/../../../bin:$PATH  # installed anywhere: share/planesmith/scripts beside bin
+fi
 
 say() { printf '%s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }

@@ -4,6 +4,7 @@
 #   install-deps.sh test     and to run the ordinary tests
 #   install-deps.sh ci       and for what every landing must pass
 #   install-deps.sh full     and for everything that test.sh --full runs
+#   install-deps.sh portable to build, and to make the portable programs (release.sh); Debian 12
 # Without root or sudo it prints the command to run and exits 1.
 set -euo pipefail
 
@@ -11,14 +12,16 @@ build=(build-essential cmake ninja-build ccache pkg-config libcli11-dev libfmt-d
        libarchive-dev libxxhash-dev libre2-dev libssl-dev libcurl4-openssl-dev libyaml-cpp-dev libjs-chart.js doctest-dev)
 test=(clang libclang-rt-dev zstd xxhash python3 curl libarchive-tools)
 ci=(clang-format shellcheck)
-full=(clang-tidy clang-tools cppcheck slurm-wlm munge chromium debootstrap zsh groff)
+portable=(dpkg-dev debian-archive-keyring libacl1-dev liblz4-dev libbz2-dev liblzma-dev zlib1g-dev xz-utils python3)
+full=("${portable[@]}" busybox-static strace python3-venv clang-tidy clang-tools cppcheck slurm-wlm munge chromium debootstrap zsh groff)
 
 case ${1:-build} in
   build) wanted=("${build[@]}") ;;
   test) wanted=("${build[@]}" "${test[@]}") ;;
   ci) wanted=("${build[@]}" "${test[@]}" "${ci[@]}") ;;
+  portable) wanted=("${build[@]}" "${portable[@]}") ;;
   full) wanted=("${build[@]}" "${test[@]}" "${ci[@]}" "${full[@]}") ;;
-  *) sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 
 if ! command -v apt-get >/dev/null; then

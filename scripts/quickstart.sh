@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # From a fresh clone to a planes cache that is proved right: installs what is missing, builds the programs, makes a
 # small stand-in for DeepSeek-V4 in build/demo, converts and verifies it. Run it again at will; it goes on where it was.
+# Where packages are missing and cannot be installed, it goes on with the portable programs, which need none: those on the
+# PATH, or dist/planesmith-VERSION-linux-ARCH.tar.xz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
@@ -8,21 +10,49 @@ cd "$(dirname "$0")/.."
 step() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 size_of() { du -sh --apparent-size "$1" | cut -f1; }
 
+# The portable programs in place of a build.
+use_portable() {
+  local machine archive
+  machine=$(uname -m)
+  if ! command -v build-planescache >/dev/null; then
+    archive=$(compgen -G "dist/planesmith-*-linux-$machine.tar.xz" | sort -V | tail -n 1 || true)
+    if [ -z "$archive" ]; then
+      say "
+The portable programs need no packages and no root. Get planesmith-VERSION-linux-$machine.tar.xz or the wheel from where this
+source comes from, then either of
+    mkdir -p dist && mv planesmith-VERSION-linux-$machine.tar.xz dist/ && ./scripts/quickstart.sh
+    pip install planesmith-VERSION-py3-none-manylinux_2_17_$machine.whl && ./scripts/quickstart.sh"
+      exit 1
+    fi
+    rm -rf build/portable-programs && mkdir -p build/portable-programs
+    tar -xf "$archive" --strip-components=1 -C build/portable-programs
+    PATH=$PWD/build/portable-programs/bin:$PATH
+  fi
+  programs=$(dirname "$(command -v build-planescache)")
+  checkpoint=tests/golden/ds4-mini/checkpoint
+  echo "not all there; going on with the portable programs in $programs"
+}
+
+cache=build/demo/planescache
+mkdir -p build/demo
 step "1/5  Packages"
-./scripts/install-deps.sh
-echo "all there"
+if ./scripts/install-deps.sh; then
+  programs=build/release/bin checkpoint=build/demo/DeepSeek-V4-demo
+  echo "all there"
 
-step "2/5  Building the programs (the first time takes some minutes)"
-cmake --preset release >/dev/null
-cmake --build --preset release --target build-planescache build-fp4-packs verify-ckpt-id pack-chunks repack-experts \
-  size-tiers make-checkpoint
+  step "2/5  Building the programs (the first time takes some minutes)"
+  cmake --preset release >/dev/null
+  cmake --build --preset release --target build-planescache build-fp4-packs verify-ckpt-id pack-chunks repack-experts \
+    size-tiers make-checkpoint
 
-checkpoint=build/demo/DeepSeek-V4-demo cache=build/demo/planescache
-step "3/5  A demo checkpoint: DeepSeek-V4's names and number formats, made-up weights with realistic statistics"
-if [ ! -e "$checkpoint/config.json" ]; then
-  rm -rf "$checkpoint"  # a run that was interrupted
-  build/release/bin/make-checkpoint -o "$checkpoint" --family mxfp4 --layers 4 --experts 16 --hidden 2048 --intermediate 1024 \
-    --shards 6
+  step "3/5  A demo checkpoint: DeepSeek-V4's names and number formats, made-up weights with realistic statistics"
+  if [ ! -e "$checkpoint/config.json" ]; then
+    rm -rf "$checkpoint"  # a run that was interrupted
+    build/release/bin/make-checkpoint -o "$checkpoint" --family mxfp4 --layers 4 --experts 16 --hidden 2048 --intermediate 1024 \
+      --shards 6
+  fi
+else
+  use_portable
 fi
 echo "$checkpoint: $(size_of $checkpoint)"
 
@@ -44,6 +74,6 @@ $cache  $(size_of $cache)
 Every byte of the cache is what its manifest says; the engine would find every layer.
 
 With a real model:
-    build/release/bin/build-planescache /path/to/checkpoint --out /path/to/cache --dry-run     # what it would do
+    $programs/build-planescache /path/to/checkpoint --out /path/to/cache --dry-run     # what it would do
     ./scripts/regenerate.sh /path/to/checkpoint /path/to/output                                # all of it, checked
 SUMMARY
