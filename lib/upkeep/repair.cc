@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "base/dir.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -55,12 +56,22 @@ class Repair {
     for (const std::string& path : request_.paths)
       for (const Unit& unit : find_units(context_, path))
         if (seen.insert(real_path(parent_of(unit.manifest_path)) + "/" + name_of(unit.manifest_path)).second)
-          out.items.push_back(one(unit));
+          out.items.push_back(one(path, unit));
     return out;
   }
 
  private:
-  RepairReport::Item one(const Unit& unit) {
+  // The directory that a unit's files are in, without a link below what the user named.
+  static Dir directory_of(Os& os, const std::string& named, const Unit& unit) {
+    if (!S_ISDIR(status(os, named).st_mode)) return Dir::open(os, parent_of(named));
+    const std::size_t end = named.find_last_not_of('/') + 1;
+    const std::string below =
+        unit.root.size() > end ? unit.root.substr(unit.root.find_first_not_of('/', end)) : ".";
+    return Dir::open(os, named).open_dir(below);
+  }
+
+  RepairReport::Item one(const std::string& named, const Unit& unit) {
+    directory_ = directory_of(context_.os, named, unit);
     RepairReport::Item item;
     item.path = unit.path;
     UnitReport report = verify_unit(context_, unit, {.allow_extra = true});
@@ -101,7 +112,7 @@ class Repair {
       if (difference.kind != Kind::size || report.unit.kind != ManifestKind::pack) continue;
       const std::uint64_t bytes = report.manifest->files.front().size;
       act(item, fmt::format("set the size of {} to {} bytes", difference.path, bytes), [&] {
-        File file = File::open_write(context_.os, report.unit.path);
+        File file = directory_->open_write(name_of(report.unit.path));
         file.truncate(bytes);
         file.sync();
       });
@@ -113,8 +124,9 @@ class Repair {
     bool all = !report.manifest || (!report.problem.empty() && report.known_id.empty());
     if (!all) {
       if (!report.known_id.empty())
-        act(item, fmt::format("write {} again", report.unit.manifest_path),
-            [&] { write_small(report.unit.manifest_path, to_json(*report.manifest)); });
+        act(item, fmt::format("write {} again", report.unit.manifest_path), [&] {
+          directory_->write_atomically(name_of(report.unit.manifest_path), to_json(*report.manifest));
+        });
       layers = damaged_layers(report);
       small_files(report, layers, item);
       for (const Difference& difference : report.result.differences)
@@ -155,11 +167,12 @@ class Repair {
                                 facts.ckpt_id, facts.zero_mode),
               keys);
         }
-        act(item, fmt::format("write {} again", path), [&] { write_small(path, content); });
+        act(item, fmt::format("write {} again", path),
+            [&] { directory_->write_atomically(derived.path, content); });
       }
       if (!difference.strays.empty() && damaged.empty())
         act(item, fmt::format("make bytes outside the rows of {} zero", difference.path), [&] {
-          File file = File::open_write(context_.os, join(report.unit.root, difference.path));
+          File file = directory_->open_write(difference.path);
           const Manifest& local = *report.manifest;
           clear_gaps(context_, file, block_ranges(local, local.files.front()));
         });
@@ -195,8 +208,8 @@ class Repair {
     if (!facts) {
       item.left.push_back(
           "neither manifest nor meta.json or sidecar says what this is: only a build under its identity "
-          "makes "
-          "it again");
+          "makes it "
+          "again");
       return;
     }
     const Store store = store_of(report.unit);
@@ -227,7 +240,7 @@ class Repair {
                              request_.checkpoint),
         [&] {
           // A manifest that contradicts name and contents would be trusted by the build.
-          if (!layers) remove_file(context_.os, report.unit.manifest_path);
+          if (!layers) directory_->unlink(name_of(report.unit.manifest_path));
           const Plan plan = make_plan(source.model, plan_request);
           build(context_, source.checkpoint, source.model, plan, target, backend_);
         });
@@ -293,8 +306,7 @@ class Repair {
     if (sample.bytes == 0 || sample.differing < sample.experts) return true;
     item.left.push_back(
         fmt::format("every expert of a sample differs from {}: this was made from another checkpoint, and "
-                    "there is nothing "
-                    "to repair",
+                    "there is nothing to repair",
                     request_.checkpoint));
     return false;
   }
@@ -348,10 +360,6 @@ class Repair {
     what_to_do();
   }
 
-  void write_small(const std::string& path, const std::string& content) {
-    write_atomically(context_.os, path, content);
-  }
-
   static std::string numbers(const std::set<std::uint64_t>& layers) {
     return number_list({layers.begin(), layers.end()}, ",");
   }
@@ -359,6 +367,7 @@ class Repair {
   const Context& context_;
   const RepairRequest& request_;
   Backend& backend_;
+  std::optional<Dir> directory_;  // of the unit at hand
   std::unique_ptr<Source> source_;
 };
 
