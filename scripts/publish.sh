@@ -28,7 +28,7 @@ need pack-chunks verify-ckpt-id
 sets=()
 # publish SET DIRECTORY NAME: a finished set of just these files is not made again; another one is refused.
 publish() {
-  pack-chunks pack "$2" --name "$1" --as "$3" --out "$chunks" >&2
+  pack-chunks pack "$2" --name "$1" --as "$3" --out "$chunks" --recheck >&2
   pack-chunks verify "$chunks" --name "$1" >&2
   sets+=("$1")
 }
@@ -36,6 +36,18 @@ publish() {
 [ ! -d "$out/packs" ] || publish store "$out/packs" moet_store
 [ -z "$model" ] || publish model "$model" "$(basename "$(realpath -s "$model")")"
 [ ${#sets[@]} != 0 ] || die "$out: holds neither planescache nor packs"
+
+# The serving profiles that these files are for.
+files=() places_there=''
+for pair in --planescache=planescache:planescache --store=packs:moet_store; do
+  flag=${pair%%=*} name=${pair#*=}
+  [ ! -d "$out/${name%:*}" ] || { files+=("$flag" "$out/${name%:*}"); places_there+="${places_there:+ }$flag DIR/${name#*:}"; }
+done
+profiles=''
+# shellcheck disable=SC2154  # common.sh sets $here
+if command -v python3 >/dev/null && [ -e "$here/serve.sh" ]; then
+  profiles=$("$here/serve.sh" --list "${files[@]}") || profiles=""  # it says why
+fi
 
 # fact NAME: its values in the manifests of the cache and the packs, one a line.
 fact() {
@@ -84,11 +96,19 @@ With \`scripts/fetch.sh\` where nothing of it is installed, or with stock tools:
 
 ## Serve
 
-    verify-ckpt-id check --planescache DIR/planescache$([ -d "$out/packs" ] && printf ' --store DIR/moet_store') --print-env
+    verify-ckpt-id check $places_there --print-env
 
 prints the environment, once it has found that the engine would boot from what is there. The packs must be writable by
 the engine.
 TEXT
+  if [ -n "$profiles" ]; then
+    printf '\nThese serving profiles of Planesmith fit; `serve.sh` checks the files and prints the container command:\n\n'
+    sed 's/^/    /' <<<"$profiles"
+    printf '\n'
+    grep -v '^ ' <<<"$profiles" | while read -r profile; do
+      printf '    serve.sh %s --checkpoint CHECKPOINT %s\n' "$profile" "$places_there"
+    done
+  fi
 } >"$chunks/README.md.tmp"
 mv -f "$chunks/README.md.tmp" "$chunks/README.md"
 say "in   $chunks: ${sets[*]}, README.md"

@@ -51,9 +51,12 @@ def read_profile(name):
         raise Failed("%s is not a serving profile: %s" % (path, error)) from None
 
 
-def list_profiles():
+def list_profiles(options):
     for path in profiles().values():
         profile = read_profile(path)
+        if options.planescache is not None or options.store is not None:
+            if not serves(options, profile):
+                continue
         measured, needs = profile.get("measured", {}), profile["needs"]
         print("%s\n  %s" % (profile["name"], profile["summary"]))
         print("  %s, mode %s, world %d; %d GPU%s of %g GiB%s; engine %s" % (
@@ -122,12 +125,41 @@ class Options:
         self.set[name] = value
 
 
+def check_command(options, profile):
+    command = ["verify-ckpt-id", "check", "--world", str(profile["world"]), "--progress", "none"]
+    for flag, value in (("--checkpoint", options.checkpoint), ("--planescache", options.planescache),
+                        ("--store", options.store), ("--ckpt-id", options.ckpt_id)):
+        command += [flag, value] if value is not None else []
+    return command
+
+
+def model_of(profile):
+    """The profile of the model that a serving profile was made for; empty where there is none."""
+    path = os.path.join(data_directory("profiles"), profile["model"] + ".json")
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def differences(model, found):
+    """How the geometry of what was found differs from the model's."""
+    known, geometry = model.get("geometry", {}), found.get("geometry", {})
+    return ["%s %s instead of %s" % (key, geometry[key], known[key])
+            for key in ("layers", "experts", "hidden", "intermediate")
+            if key in known and key in geometry and known[key] != geometry[key]]
+
+
+def serves(options, profile):
+    """Whether these files are what the profile needs, of a model of its geometry."""
+    done = subprocess.run(check_command(options, profile) + ["--for", profile["mode"], "--json", "-q"],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return done.returncode == 0 and not differences(model_of(profile), json.loads(done.stdout))
+
+
 def check(options, profile, more):
     """What verify-ckpt-id check says, as JSON. Ends where it is no hit, after its reasons were shown."""
-    command = ["verify-ckpt-id", "check", "--checkpoint", options.checkpoint, "--world", str(profile["world"]), "--progress", "none"]
-    for flag, value in (("--planescache", options.planescache), ("--store", options.store), ("--ckpt-id", options.ckpt_id)):
-        command += [flag, value] if value is not None else []
-    command += more
+    command = check_command(options, profile) + more
     done = subprocess.run(command + ["--json", "-q"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode:
         sys.exit(subprocess.run(command, stdout=2).returncode or 1)
@@ -136,15 +168,8 @@ def check(options, profile, more):
 
 def warn_of_model(profile, found, checkpoint):
     """A profile that was measured on another model says so, and goes on."""
-    path = os.path.join(data_directory("profiles"), profile["model"] + ".json")
-    if not os.path.exists(path):
-        return
-    with open(path, encoding="utf-8") as file:
-        model = json.load(file)
-    known, geometry = model.get("geometry", {}), found.get("geometry", {})
-    differing = ["%s %s instead of %s" % (key, geometry[key], known[key])
-                 for key in ("layers", "experts", "hidden", "intermediate")
-                 if key in known and key in geometry and known[key] != geometry[key]]
+    model = model_of(profile)
+    differing = differences(model, found)
     repository = re.search("/models--([^/]+?)--([^/]+)/snapshots/", os.path.realpath(checkpoint) + "/")
     if repository and "source" in model and "/".join(repository.groups()) != model["source"]:
         differing.append("/".join(repository.groups()))
@@ -291,7 +316,7 @@ def put(path, text):
 def main():
     options = Options(sys.argv[1:])
     if options.list:
-        return list_profiles()
+        return list_profiles(options)
     profile = read_profile(options.profile)
     if not os.path.isdir(options.checkpoint):
         raise Failed("%s is not a directory" % options.checkpoint)

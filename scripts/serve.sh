@@ -13,7 +13,7 @@
 #   --run RUNTIME        run the command with docker or podman instead of printing it
 #   --compose[=FILE]     a compose file instead
 #   --env-file[=FILE]    the container's environment as an env file instead
-#   --list               the profiles with their figures
+#   --list               the profiles with their figures; with --planescache or --store those that these files serve
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 for argument in "$@"; do

@@ -11,9 +11,10 @@ cd "$WORK"
 PATH=$BIN:$PATH
 repo=hub/models/me/cache/main
 mkdir -p "$repo" src/tree
-python3 -c 'import random, sys; [sys.stdout.buffer.write(random.Random(i).randbytes(1000000)) for i in range(int(sys.argv[1]))]' "$size" >src/tree/noise
-pack-chunks pack src/tree --name set --part-size 250MB --out "$repo" -q >/dev/null
-python3 "$SOURCE/tests/tools/hub_server.py" hub port &
+# Sixteen files: like the parts of a planes cache, they are many.
+for i in $(seq 16); do head -c $((size * 62500)) /dev/urandom >src/tree/noise$i; done
+pack-chunks pack src/tree --name set --part-size "$((size / 16 + 1))MB" --out "$repo" -q >/dev/null
+HUB_PROCESSES=8 python3 "$SOURCE/tests/tools/hub_server.py" hub port &
 server=$!
 until [ -e port ]; do sleep 0.1; done
 export HF_ENDPOINT=http://127.0.0.1:$(cat port) no_proxy=127.0.0.1,localhost HUB_PAGE=100
@@ -29,5 +30,7 @@ row 'fetch -j 1, 100 MB/s a connection' pack-chunks fetch hf:me/cache set --out 
 row 'fetch -j 16, 100 MB/s a connection' pack-chunks fetch hf:me/cache set --out out -j 16; many=$rate
 rm hub/.trouble
 row 'fetch -j 16, no limit' pack-chunks fetch hf:me/cache set --out out -j 16; free=$rate
+all_parts() { find "$repo" -name '*.part.*' -printf '%f\n' | xargs -P16 -I{} curl -sS -o /dev/null "${HF_ENDPOINT/127.0.0.1/localhost}/files/${repo#hub/}/{}"; }
+row 'what the server gives 16 x curl' all_parts
 row 'unpack of local parts' pack-chunks unpack "$repo" --name set --out out; local=$rate
 awk -v a="$many" -v b="$one" -v c="$free" -v d="$local" 'BEGIN { printf "-j 16 / -j 1: %.1f (12 wanted); no limit / unpack: %.2f (0.7 wanted)\n", a / b, c / d }'

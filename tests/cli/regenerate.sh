@@ -2,7 +2,7 @@
 # scripts/regenerate.sh: from a checkpoint to the environment to serve with.
 . "$(dirname "$0")/common.sh"
 # The scripts alone, as they are installed: the programs are those on the path.
-mkdir "$WORK/scripts" && cp "$SOURCE"/scripts/{common,regenerate,publish}.sh "$WORK/scripts/"
+mkdir "$WORK/scripts" && cp "$SOURCE"/scripts/{common,regenerate,publish,serve}.sh "$SOURCE/scripts/serve.py" "$WORK/scripts/"
 PATH=$WORK/scripts:$PATH
 cd "$WORK" || exit 1
 export XDG_CACHE_HOME=$WORK/known
@@ -29,6 +29,20 @@ done
 
 grep -q "$id" made/chunks/README.md && grep -q '^- experts (E): `4`$' made/chunks/README.md || fail "README.md lacks identity or geometry"
 pack-chunks list made/chunks --name store | grep -q ' moet_store/$' || fail "the store does not extract to moet_store"
+
+# Serving profiles that the files are for are in the README.md, others are not.
+mkdir serve profiles
+echo '{"geometry": {"layers": 2, "experts": 4, "hidden": 512, "intermediate": 256}}' >profiles/Mini.json
+sed 's/"DeepSeek-V4-Flash-0731"/"Mini"/; s/flash-0731-max-quality/mini/; s/"mode": "resident"/"mode": "host"/' "$SOURCE/manifests/serve/flash-0731-max-quality.json" >serve/mini.json
+sed 's/"mode": "host"/"mode": "resident-split"/; s/"mini"/"mini-split"/' serve/mini.json >serve/mini-split.json
+sed 's/"Mini"/"Other"/; s/"mini"/"other-model"/' serve/mini.json >serve/other-model.json
+echo '{"geometry": {"layers": 43, "experts": 4}}' >profiles/Other.json
+expect 0 regenerate.sh model made --tiers base,fp4 --publish
+if command -v python3 >/dev/null; then
+  grep -q '^    serve.sh mini --checkpoint CHECKPOINT --planescache DIR/planescache --store DIR/moet_store$' made/chunks/README.md ||
+    fail "README.md lacks the serving profile"
+  grep -qE 'other-model|mini-split' made/chunks/README.md && fail "README.md has a serving profile of other files"
+fi
 
 # Started again: nothing changes. After a loss: what was lost is made again.
 cp -r made first
