@@ -6,12 +6,15 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "quant/kernels.h"
 
 namespace planesmith {
 
 void add_isa_flag(CLI::App& app, std::string& isa) {
-  app.add_option("--isa", isa, "Vector instructions of the processor to use: auto, scalar, avx2, avx512")
-      ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512"}))
+  const std::vector<std::string> names(std::begin(kIsas), std::end(kIsas));
+  app.add_option("--isa", isa,
+                 fmt::format("Vector instructions of the processor to use: {}", fmt::join(names, ", ")))
+      ->check(CLI::IsMember(names))
       ->capture_default_str();
 }
 

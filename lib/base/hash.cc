@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
+#if defined(__x86_64__)
 // Debian's libxxhash carries the variants for each vector unit and chooses one at run time.
 #include <xxh_x86dispatch.h>
+#else
+#include <xxhash.h>  // built for NEON on 64-bit Arm, all of which have it
+#endif
 
 #include <algorithm>
 #include <new>

@@ -14,30 +14,11 @@
 #include "quant/reference.h"
 #include "quant/target_region.h"
 
-namespace planesmith {
-namespace {
-
-// e4m3_code(b) - (b + kNormalOffset) of the subnormals b, at 8 + b.
-struct SubnormalCorrection {
-  alignas(16) std::uint8_t at[16];
-};
-constexpr SubnormalCorrection make_subnormal_correction() {
-  SubnormalCorrection correction{};
-  for (unsigned b = 0; b < 8; ++b)
-    correction.at[8 + b] =
-        static_cast<std::uint8_t>(e4m3_code(static_cast<std::uint8_t>(b)) - b - kNormalOffset);
-  return correction;
-}
-constexpr SubnormalCorrection kSubnormalCorrection = make_subnormal_correction();
-
-}  // namespace
-}  // namespace planesmith
-
 PLANESMITH_TARGET_BEGIN("avx2,f16c,bmi,bmi2,lzcnt,popcnt")
 namespace planesmith {
 namespace {
 
-#include "quant/vector_lanes.inl"
+#include "quant/x86_lanes.inl"
 
 constexpr unsigned kV = 32;  // bytes of a register
 using V = __m256i;
@@ -61,11 +42,8 @@ OP V words(unsigned x) {
 OP V dwords(unsigned x) {
   return _mm256_set1_epi32(static_cast<int>(x));
 }
-OP V qwords(unsigned x) {
-  return _mm256_set1_epi64x(x);
-}
-OP V every_lane(__m128i lane) {
-  return _mm256_broadcastsi128_si256(lane);
+OP V every_lane(Lane of_16) {
+  return _mm256_broadcastsi128_si256(of_16);
 }
 
 OP V add8(V a, V b) {
@@ -126,14 +104,15 @@ template <int n>
 OP V shift_right64(V a) {
   return _mm256_srli_epi64(a, n);
 }
-OP V shift_left_by32(V a, V counts) {
-  return _mm256_sllv_epi32(a, counts);
+// Of each pair of bytes a + 25 b, of words a + 2^10 b, of 32 bits (20 used) a + 2^20 b, in the pair's place.
+OP V base25(V a) {
+  return _mm256_maddubs_epi16(a, words(0x1901));
 }
-OP V pairs8(V a, V weights) {
-  return _mm256_maddubs_epi16(a, weights);
+OP V join10(V a) {
+  return _mm256_madd_epi16(a, dwords(0x04000001));
 }
-OP V pairs16(V a, V weights) {
-  return _mm256_madd_epi16(a, weights);
+OP V join20(V a) {
+  return _mm256_srli_epi64(_mm256_sllv_epi32(a, _mm256_set1_epi64x(12)), 12);
 }
 OP V low8(V a, V b) {
   return _mm256_unpacklo_epi8(a, b);
@@ -194,9 +173,10 @@ OP bool is_zero(V a) {
   return _mm256_testz_si256(a, a);
 }
 
-// The bytes of words that are below 256, of a pair of registers.
-OP V narrow(V a, V b) {
-  return _mm256_packus_epi16(a, b);
+// Nibbles in the bytes of a pair of registers, packed.
+OP V joined(V a, V b) {
+  const V join = words(0x1001);
+  return _mm256_packus_epi16(_mm256_maddubs_epi16(a, join), _mm256_maddubs_epi16(b, join));
 }
 
 // The larger of each byte and its fellow 16 bytes away, in the same 32 bytes.
@@ -222,8 +202,7 @@ OP V record_heads(V a, V b) {
 // The last 2 bytes of the records of 4 such pairs, in order. `tails` has the high64() of each: that of the
 // last pair in the low words, that of the first in the high ones.
 OP V record_tails(V tails) {
-  const V by_pair =
-      shuffle(tails, every_lane(_mm_setr_epi8(6, 7, 14, 15, 4, 5, 12, 13, 2, 3, 10, 11, 0, 1, 8, 9)));
+  const V by_pair = shuffle(tails, every_lane(lane(6, 7, 14, 15, 4, 5, 12, 13, 2, 3, 10, 11, 0, 1, 8, 9)));
   return _mm256_permutevar8x32_epi32(by_pair, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
@@ -231,7 +210,7 @@ OP V record_tails(V tails) {
 OP V e4m3_codes(V e4m3) {
   const V magnitude = e4m3 & bytes(0x7F);
   // From 8 on, adding 0x78 sets the top bit, which makes the shuffle give 0.
-  const V correction = shuffle(every_lane(load16(kSubnormalCorrection.at)), add8(magnitude, bytes(0x78)));
+  const V correction = shuffle(every_lane(load16(kE4m3Corrections.at)), add8(magnitude, bytes(0x78)));
   return add8(add8(magnitude, bytes(kNormalOffset)), correction);
 }
 
@@ -264,13 +243,7 @@ OP void store_by_row(std::uint8_t* to, V even, V odd) {
 // For each group of a row, the 8 results of a rule for m = 0 .. 7.
 class GroupMaps {
  public:
-  OP explicit GroupMaps(const Nvfp4Rule& rule) {
-    for (unsigned level = 0; level < 256; ++level)
-      for (unsigned m = 0; m < 8; ++m) {
-        const unsigned place = level < rule.minus[m] ? 0 : level - rule.minus[m];
-        map_[level][m] = rule.index[(rule.plus[m] | place) & 127];
-      }
-  }
+  OP explicit GroupMaps(const Nvfp4Rule& rule) { nvfp4_group_maps(rule, map_); }
   OP V of_row(const std::uint8_t levels[4]) const {
     const V first = _mm256_blend_epi32(at(levels[0]), at(levels[1]), 0x0C);
     const V last = _mm256_blend_epi32(at(levels[2]), at(levels[3]), 0xC0);
@@ -292,7 +265,7 @@ OP void swap_order(V pair[2]) {
 
 // Quads of four columns of a row, two at a time in the order (t = 0, 1; 2, 3) (quad 0 .. 3), to (t) (quad).
 OP V quads_by_t(V twos) {
-  return shuffle(twos, every_lane(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)));
+  return shuffle(twos, every_lane(lane(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)));
 }
 
 // Two rows, whose quads `by_twos` puts into that order, to the 16 bytes of each t: quads 0 .. 3 of the upper,
@@ -310,15 +283,15 @@ OP void place_rows(V upper, V lower, V quads[2]) {
   place_twos(upper, lower, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7), quads);
 }
 
-// The same of rows whose packed nibbles are still in words, 32 columns in each register.
-OP void place_words(const V upper[2], const V lower[2], V quads[2]) {
-  place_twos(_mm256_packus_epi16(upper[0], upper[1]), _mm256_packus_epi16(lower[0], lower[1]),
+// The same of rows whose nibbles are still in bytes, 32 columns in each register.
+OP void place_strips(const V upper[2], const V lower[2], V quads[2]) {
+  place_twos(joined(upper[0], upper[1]), joined(lower[0], lower[1]),
              _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7), quads);
 }
 
 // Adds to each 64-bit element how many of the other's bits are set.
 OP V add_bit_counts(V sums, V a) {
-  const V count = every_lane(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+  const V count = every_lane(lane(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
   const V in_bytes = add8(shuffle(count, a & bytes(15)), shuffle(count, shift_right16<4>(a) & bytes(15)));
   return _mm256_add_epi64(sums, _mm256_sad_epu8(in_bytes, _mm256_setzero_si256()));
 }

@@ -57,7 +57,7 @@ PLANESMITH_TARGET_BEGIN(
 namespace planesmith {
 namespace {
 
-#include "quant/vector_lanes.inl"
+#include "quant/x86_lanes.inl"
 
 constexpr unsigned kV = 64;  // bytes of a register
 using V = __m512i;
@@ -81,11 +81,8 @@ OP V words(unsigned x) {
 OP V dwords(unsigned x) {
   return _mm512_set1_epi32(static_cast<int>(x));
 }
-OP V qwords(unsigned x) {
-  return _mm512_set1_epi64(x);
-}
-OP V every_lane(__m128i lane) {
-  return _mm512_broadcast_i32x4(lane);
+OP V every_lane(Lane of_16) {
+  return _mm512_broadcast_i32x4(of_16);
 }
 
 OP V add8(V a, V b) {
@@ -146,14 +143,15 @@ template <int n>
 OP V shift_right64(V a) {
   return _mm512_srli_epi64(a, n);
 }
-OP V shift_left_by32(V a, V counts) {
-  return _mm512_sllv_epi32(a, counts);
+// Of each pair of bytes a + 25 b, of words a + 2^10 b, of 32 bits (20 used) a + 2^20 b, in the pair's place.
+OP V base25(V a) {
+  return _mm512_maddubs_epi16(a, words(0x1901));
 }
-OP V pairs8(V a, V weights) {
-  return _mm512_maddubs_epi16(a, weights);
+OP V join10(V a) {
+  return _mm512_madd_epi16(a, dwords(0x04000001));
 }
-OP V pairs16(V a, V weights) {
-  return _mm512_madd_epi16(a, weights);
+OP V join20(V a) {
+  return _mm512_srli_epi64(_mm512_sllv_epi32(a, _mm512_set1_epi64(12)), 12);
 }
 OP V low8(V a, V b) {
   return _mm512_unpacklo_epi8(a, b);
@@ -215,9 +213,14 @@ OP bool is_zero(V a) {
   return _mm512_test_epi64_mask(a, a) == 0;
 }
 
-// The bytes of words that are below 256, of a pair of registers: first those of a, then those of b.
-OP V narrow(V a, V b) {
-  return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), _mm512_packus_epi16(a, b));
+// Nibbles in the bytes of a pair of registers, packed: in each lane first those of a, then those of b.
+OP V joined_in_lanes(V a, V b) {
+  const V join = words(0x1001);
+  return _mm512_packus_epi16(_mm512_maddubs_epi16(a, join), _mm512_maddubs_epi16(b, join));
+}
+// First those of a, then those of b.
+OP V joined(V a, V b) {
+  return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), joined_in_lanes(a, b));
 }
 // The larger of each byte and its fellow 16 bytes away, in the same 32 bytes.
 OP V max_of_lane_pairs(V a) {
@@ -296,18 +299,17 @@ OP void swap_order(V[2]) {}
 // of the lower.
 OP void place_rows(V upper, V lower, V quads[2]) {
   // Quad t of the first 16 columns beside quad t of the next 16: [half][t] to [t][half].
-  const V halves_together = every_lane(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
+  const V halves_together = every_lane(lane(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
   const V a = shuffle(upper, halves_together), b = shuffle(lower, halves_together);
   const V first = _mm512_setr_epi32(0, 4, 16, 20, 1, 5, 17, 21, 2, 6, 18, 22, 3, 7, 19, 23);
   quads[0] = _mm512_permutex2var_epi32(a, first, b);
   quads[1] = _mm512_permutex2var_epi32(a, _mm512_add_epi32(first, dwords(8)), b);
 }
 
-// The same of two rows of one tile whose packed nibbles are still in words.
-OP void place_words(const V upper[1], const V lower[1], V quads[1]) {
+// The same of two rows of one tile whose nibbles are still in bytes.
+OP void place_strips(const V upper[1], const V lower[1], V quads[1]) {
   // Lane q of the packed rows: quad q of t = 0 .. 3, of the upper row and of the lower.
-  const V by_t =
-      _mm512_permutexvar_epi8(load(kPermutations.quads_by_t), _mm512_packus_epi16(upper[0], lower[0]));
+  const V by_t = _mm512_permutexvar_epi8(load(kPermutations.quads_by_t), joined_in_lanes(upper[0], lower[0]));
   quads[0] = by_t;
 }
 

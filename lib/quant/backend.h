@@ -84,7 +84,7 @@ class Backend {
 
 struct BackendChoice {
   std::string backend = "auto";     // auto, cpu, cuda
-  std::string isa = "auto";         // auto, scalar, avx2, avx512
+  std::string isa = "auto";         // one of kIsas
   std::vector<std::uint64_t> gpus;  // device numbers; empty: all
 };
 // Errors: cuda or GPUs asked for and not built in, no driver, no device; an ISA this machine lacks.

@@ -1,5 +1,8 @@
 #include "quant/kernels.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -20,6 +23,8 @@ std::vector<const Kernels*> find_available() {
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vpopcntdq"))
     available.push_back(&kAvx512Kernels);
+#elif defined(__aarch64__)
+  available.push_back(&kNeonKernels);  // every such processor has what they need
 #endif
   return available;
 }
@@ -36,9 +41,10 @@ const Kernels& choose_kernels(std::string_view isa) {
   if (isa == "auto") return *available.back();
   for (const Kernels* kernels : available)
     if (kernels->name == isa) return *kernels;
-  if (isa == "avx2" || isa == "avx512")
-    throw Error("this machine cannot run the " + std::string(isa) + " kernels; use --isa auto");
-  throw Error(ErrorCode::usage, "", "--isa: '" + printable(isa) + "' is none of auto, scalar, avx2, avx512");
+  if (std::find(std::begin(kIsas), std::end(kIsas), isa) != std::end(kIsas))
+    throw Error(fmt::format("this machine cannot run the {} kernels; use --isa auto", isa));
+  throw Error(ErrorCode::usage, "",
+              fmt::format("--isa: '{}' is none of {}", printable(isa), fmt::join(kIsas, ", ")));
 }
 
 }  // namespace planesmith

@@ -46,8 +46,11 @@ struct PlaneTarget {
 // Signs of exact zeros (u == 0) on output.
 enum class ZeroSigns { keep, alternate };  // alternate: the sign bit is col & 1, col counted within the slice
 
+// What --isa takes: the fastest available, or the kernels of that name.
+inline constexpr std::string_view kIsas[] = {"auto", "scalar", "avx2", "avx512", "neon"};
+
 struct Kernels {
-  std::string_view name;  // "scalar", "avx2", "avx512"
+  std::string_view name;  // one of kIsas
 
   // Convert a slice. Return false where the slice holds a NaN or an infinity; the target's contents are then
   // unspecified, and find_nonfinite says where.
@@ -90,12 +93,13 @@ NonFinite find_nonfinite(const Nvfp4Slice&) noexcept;
 extern const Kernels kScalarKernels;  // the reference
 #if defined(__x86_64__)
 extern const Kernels kAvx2Kernels, kAvx512Kernels;  // only where available_kernels() has them
+#elif defined(__aarch64__)
+extern const Kernels kNeonKernels;
 #endif
 
 // Kernels this machine can run, slowest first; the scalar reference is always among them.
 std::span<const Kernels* const> available_kernels();
-// isa: "auto" (the fastest available), "scalar", "avx2", "avx512". What this machine lacks is an Error,
-// anything else a usage Error.
+// isa: one of kIsas. What this machine lacks is an Error, anything else a usage Error.
 const Kernels& choose_kernels(std::string_view isa);
 
 }  // namespace planesmith

@@ -113,4 +113,12 @@ Nvfp4Rule nvfp4_rule(double scale_2) {
   return rule;
 }
 
+void nvfp4_group_maps(const Nvfp4Rule& rule, std::uint8_t maps[256][8]) {
+  for (unsigned level = 0; level < 256; ++level)
+    for (unsigned m = 0; m < 8; ++m) {
+      const unsigned place = level < rule.minus[m] ? 0 : level - rule.minus[m];
+      maps[level][m] = rule.index[(rule.plus[m] | place) & 127];
+    }
+}
+
 }  // namespace planesmith

@@ -40,6 +40,18 @@ constexpr E4m3Codes make_e4m3_codes() {
 }
 inline constexpr E4m3Codes kE4m3Codes = make_e4m3_codes();
 
+// For kernels that look up 16 bytes: e4m3_code(b) - (b + kNormalOffset) of the subnormals b, at 8 + b.
+struct E4m3Corrections {
+  alignas(16) std::uint8_t at[16];
+};
+constexpr E4m3Corrections make_e4m3_corrections() {
+  E4m3Corrections table{};
+  for (unsigned b = 0; b < 8; ++b)
+    table.at[8 + b] = static_cast<std::uint8_t>(e4m3_code(static_cast<std::uint8_t>(b)) - b - kNormalOffset);
+  return table;
+}
+inline constexpr E4m3Corrections kE4m3Corrections = make_e4m3_corrections();
+
 // Scales for which the 1e-30 of the rule changes nothing and no exponent meets its limit; the reference takes
 // the rest.
 bool has_log_rule(double scale);
@@ -70,5 +82,7 @@ struct Nvfp4Rule {
   alignas(64) std::uint8_t index[128];
 };
 Nvfp4Rule nvfp4_rule(double scale_2);  // has_log_rule(scale_2)
+// The results for m = 0 .. 7 at each level, for kernels that look up whole groups.
+void nvfp4_group_maps(const Nvfp4Rule& rule, std::uint8_t maps[256][8]);
 
 }  // namespace planesmith

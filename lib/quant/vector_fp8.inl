@@ -67,8 +67,8 @@ struct Fp8Tile {
     }
   }
 
-  // The packed nibbles of row r, in words.
-  OP void operator()(unsigned r, V words_out[kStrips]) {
+  // The nibbles of row r, in bytes.
+  OP void operator()(unsigned r, V nibbles[kStrips]) {
     const V odd_columns = words(0x0800);
     for (unsigned i = 0; i < kStrips; ++i) {
       const V code = codes[i][r];
@@ -83,7 +83,7 @@ struct Fp8Tile {
         }
         if constexpr (kAlternate) nibble = where8(zero, odd_columns, nibble);
       }
-      words_out[i] = pairs8(nibble, words(0x1001));
+      nibbles[i] = nibble;
     }
   }
 
@@ -135,7 +135,7 @@ bool fp8_slice(const Fp8Slice& s, const PlaneTarget& target, ZeroCount* zeros) n
       if (target.scales != nullptr) scales += 32;
     }
   }
-  if constexpr (kStream) _mm_sfence();
+  if constexpr (kStream) end_stream();
   sums.add_to(zeros);
   if (zeros != nullptr) *zeros += by_reference;
   return !any_above(largest_code, kMaxCode);

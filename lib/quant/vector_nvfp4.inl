@@ -117,7 +117,7 @@ struct Nvfp4Chunk {
   // The requantized nibbles of row r.
   OP V operator()(unsigned r) {
     // Low half of a lane: even group; the map's second half is for the odd one.
-    const V second = every_lane(_mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8));
+    const V second = every_lane(lane(0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8));
     prefetch(fetch + r * fetch_stride);
     const V map = maps.of_row(levels[r]);
     V x = row(r);
@@ -219,7 +219,7 @@ bool nvfp4_slice(const Nvfp4Slice& s, const PlaneTarget& target, ZeroCount* zero
       }
     }
   }
-  if constexpr (kStream) _mm_sfence();
+  if constexpr (kStream) end_stream();
   tensor.sums.add_to(zeros);
   if (zeros != nullptr) {
     zeros->zeros -= padding;

@@ -24,8 +24,8 @@ OP bool is_aligned(const std::uint8_t* plane) {
   return reinterpret_cast<std::uintptr_t>(plane) % 64 == 0;
 }
 OP bool can_stream(const PlaneTarget& to) {
-  return to.stream && is_aligned(to.codes) && is_aligned(to.nibbles) && is_aligned(to.quintals) &&
-         is_aligned(to.scales);
+  return kCanStream && to.stream && is_aligned(to.codes) && is_aligned(to.nibbles) &&
+         is_aligned(to.quintals) && is_aligned(to.scales);
 }
 
 template <bool kStream>
@@ -35,27 +35,30 @@ OP void put(std::uint8_t* to, V v) {
   else
     store(to, v);
 }
+template <bool kStream>
+OP void put16(std::uint8_t* to, Lane v) {
+  if constexpr (kStream)
+    stream16(to, v);
+  else
+    store16(to, v);
+}
 
 // 2-bit codes of the nibbles in a and b, in order.
 OP V codes_of(V low_a, V high_a, V low_b, V high_b) {
   // Bit 0 of a code: sign differs from "outer level"; bit 1: not negative (format::code_of).
-  const V even = every_lane(_mm_setr_epi8(2, 2, 2, 2, 2, 3, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0));
-  const V odd = every_lane(_mm_setr_epi8(8, 8, 8, 8, 8, 12, 12, 12, 4, 4, 4, 4, 4, 0, 0, 0));
-  const V join = words(0x1001);
-  return narrow(pairs8(of_nibbles(even, low_a) | of_nibbles(odd, high_a), join),
-                pairs8(of_nibbles(even, low_b) | of_nibbles(odd, high_b), join));
+  const V even = every_lane(lane(2, 2, 2, 2, 2, 3, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0));
+  const V odd = every_lane(lane(8, 8, 8, 8, 8, 12, 12, 12, 4, 4, 4, 4, 4, 0, 0, 0));
+  return joined(of_nibbles(even, low_a) | of_nibbles(odd, high_a),
+                of_nibbles(even, low_b) | of_nibbles(odd, high_b));
 }
 
 // The quintal record of each lane (16 bytes of a nibble plane): 8 bytes at byte 0, 2 bytes at byte 8.
 OP V record_of(V low, V high) {
-  const V digit = every_lane(_mm_setr_epi8(0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 0, 1, 2));
-  const V five_digits = every_lane(_mm_setr_epi8(0, 5, 10, 15, 20, 0, 5, 10, 0, 5, 10, 15, 20, 0, 5, 10));
-  const V word =
-      pairs8(add8(of_nibbles(digit, low), of_nibbles(five_digits, high)), words(0x1901));  // d + 25 d'
-  const V two_words = pairs16(word, dwords(0x04000001));                                   // 20 bits in 32
-  const V four_words = shift_right64<12>(shift_left_by32(two_words, qwords(12)));          // 40 bits in 64
-  return shuffle(four_words,
-                 every_lane(_mm_setr_epi8(0, 1, 2, 3, 4, 8, 9, 10, 11, 12, -1, -1, -1, -1, -1, -1)));
+  const V digit = every_lane(lane(0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 0, 1, 2));
+  const V five_digits = every_lane(lane(0, 5, 10, 15, 20, 0, 5, 10, 0, 5, 10, 15, 20, 0, 5, 10));
+  const V word = base25(add8(of_nibbles(digit, low), of_nibbles(five_digits, high)));
+  return shuffle(join20(join10(word)),
+                 every_lane(lane(0, 1, 2, 3, 4, 8, 9, 10, 11, 12, -1, -1, -1, -1, -1, -1)));
 }
 
 // Registers of 128 bytes of a nibble plane: what four rows of a tile fill. Their 2-bit codes are a cache
@@ -136,18 +139,18 @@ OP void pack_chunk(Rows& row, unsigned tiles, TileTarget& to) {
   to.advance(tiles);
 }
 
-// Packs one tile; words(r, out) gives the packed nibbles of row r in words, strip by strip of kV columns.
-template <bool kStream, typename Words>
-OP void pack_tile(Words& words, TileTarget& to) {
+// Packs one tile; row(r, out) gives the nibbles of row r in bytes, strip by strip of kV columns.
+template <bool kStream, typename Rows>
+OP void pack_tile(Rows& row, TileTarget& to) {
   RecordTails tails;
 #pragma GCC unroll 4
   for (unsigned g = 0; g < 8; g += 2) {
     V quads[kLineQuads];
     for (unsigned i = 0; i < 2; ++i) {
       V upper[kStrips], lower[kStrips];
-      words(g + i, upper);
-      words(g + i + 8, lower);
-      place_words(upper, lower, quads + i * kStrips);
+      row(g + i, upper);
+      row(g + i + 8, lower);
+      place_strips(upper, lower, quads + i * kStrips);
     }
     emit<kStream>(to, 64 * g, quads, tails);
   }
@@ -188,7 +191,7 @@ struct Fetch {
   }
 };
 OP void prefetch(const std::uint8_t* at) {
-  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
+  __builtin_prefetch(at);
 }
 
 // One step of a transposition: from[i] and from[i + 8], interleaved, become to[2i] and to[2i + 1]. Four steps
@@ -222,12 +225,12 @@ OP void transpose_rows(const std::uint8_t* rows, std::uint64_t stride, std::uint
 // The scale plane of one row panel. `largest` takes the largest byte of each position.
 template <bool kStream>
 OP void place_scales(const std::uint8_t* rows, std::uint64_t stride, std::uint64_t cols, std::uint8_t* to,
-                     __m128i& largest) {
+                     Lane& largest) {
   for (std::uint64_t col = 0; col < cols; col += 16) {
     const std::uint64_t n = cols - col < 16 ? cols - col : 16;
-    __m128i columns[16];
+    Lane columns[16];
     transpose_rows(rows + col, stride, n, columns);
-    for (unsigned c = 0; c < 16; ++c) largest = _mm_max_epu8(largest, columns[c]);
+    for (unsigned c = 0; c < 16; ++c) largest = max8(largest, columns[c]);
     if (to == nullptr) continue;
     for (unsigned c = 0; c < n; ++c) put16<kStream>(to + 16 * (col + c), columns[c]);
   }
@@ -250,7 +253,7 @@ bool mxfp4_slice(const Mxfp4Slice& s, const PlaneTarget& target) noexcept {
   const std::uint64_t row_bytes = s.cols / 2, whole = row_bytes / kV * kV,
                       scale_cols = s.cols / format::kScaleCols;
   const Fetch fetch(row_bytes, s.weight_stride);
-  __m128i largest = _mm_setzero_si128();
+  Lane largest{};
   for (std::uint64_t row = 0; row < s.rows; row += kTileRows) {
     const std::uint8_t* panel = s.weight + row * s.weight_stride;
     for (std::uint64_t at = 0; at < whole; at += kV) {
@@ -269,8 +272,8 @@ bool mxfp4_slice(const Mxfp4Slice& s, const PlaneTarget& target) noexcept {
     place_scales<kStream>(s.scale + row * s.scale_stride, s.scale_stride, scale_cols, scales, largest);
     if (scales != nullptr) scales += kTileRows * scale_cols;
   }
-  if constexpr (kStream) _mm_sfence();
-  return _mm_movemask_epi8(_mm_cmpeq_epi8(largest, _mm_set1_epi8(-1))) == 0;
+  if constexpr (kStream) end_stream();
+  return !has_255(largest);
 }
 
 bool vector_mxfp4(const Mxfp4Slice& s, const PlaneTarget& to) noexcept {

@@ -15,7 +15,7 @@ for tensor, figures in golden.items():
     for name, value in figures.items():
         assert got["tensors"][tensor][name] == value, (tensor, name, got["tensors"][tensor][name], value)
 PY
-for isa in scalar avx2 avx512; do
+for isa in scalar avx2 avx512 neon; do
   repack-experts analyze "$MINI" --json -T 1 --isa $isa > "$WORK/$isa.json" 2> "$WORK/err" || { says 'lacks|cannot|not' ; continue; }
   sed -i '/"seconds"/d' "$WORK/$isa.json"
   same "$WORK/$isa.json" "$WORK/all.json"

@@ -83,7 +83,7 @@ expect 2 build "$WORK/in" "$WORK/hard" --levels 4 --granularity tensor-sym --lin
 says 'sym, reflink and copy'
 
 # All instruction sets, one thread or more, give the same.
-for isa in scalar avx2 avx512; do
+for isa in scalar avx2 avx512 neon; do
   repack-experts build -n -q "$MINI" "$WORK/x" --levels 4 --granularity row --isa $isa > /dev/null 2>&1 || continue
   expect 0 build "$MINI" "$WORK/$isa" --levels 3 --granularity block32 --isa $isa -T 3
   same "$WORK/$isa/$SECOND" "$WORK/scalar/$SECOND"

@@ -354,7 +354,7 @@ TEST_CASE("kernels are chosen by name") {
   CHECK(available.front() == &kScalarKernels);
   CHECK(&choose_kernels("auto") == available.back());
   for (const Kernels* kernels : available) CHECK(&choose_kernels(kernels->name) == kernels);
-  for (const char* isa : {"avx2", "avx512"})
+  for (const char* isa : {"avx2", "avx512", "neon"})
     if (std::none_of(available.begin(), available.end(), [&](const Kernels* k) { return k->name == isa; }))
       CHECK_THROWS_AS(choose_kernels(isa), Error);
   try {
