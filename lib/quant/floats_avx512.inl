@@ -57,18 +57,17 @@ OP F largest_of_each(const F v[16]) {
   return larger(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
 }
 
-// nvfp4_scale() of 16 scales: writes the bytes and returns the values.
+// nvfp4_scale() of 16 scales: writes the bytes and returns the values. Beside a power of two that is 2^20 as
+// large only e4m3's bits of a scale remain, and 2^-120 of a value has its bits, subnormal ones too.
 OP F round_to_e4m3(F scale, std::uint8_t* bytes_out) {
   scale = _mm512_mask_mov_ps(scale, _mm512_cmp_ps_mask(scale, _mm512_setzero_ps(), _CMP_EQ_OQ), every(1.f));
   scale = smaller(larger(scale, every(0x1p-9f)), every(448.f));
-  const __mmask16 subnormal = _mm512_cmp_ps_mask(scale, every(0x1p-6f), _CMP_LT_OQ);
-  const V bits = _mm512_castps_si512(scale), units = _mm512_cvtps_epi32(scale * every(0x1p9f));
-  const V odd = _mm512_and_si512(_mm512_srli_epi32(bits, 20), dwords(1));
-  const V rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, dwords(0x7FFFF))), 20);
-  const V code = _mm512_mask_mov_epi32(_mm512_sub_epi32(rounded, dwords(120 << 3)), subnormal, units);
+  const V power = _mm512_max_epi32(_mm512_castps_si512(scale) & dwords(0x7F800000), dwords((127 - 6) << 23));
+  const F large = _mm512_castsi512_ps(_mm512_add_epi32(power, dwords(20 << 23)));
+  const F value = scale + large - large;
+  const V code = _mm512_srli_epi32(_mm512_castps_si512(value * every(0x1p-120f)), 20);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes_out), _mm512_cvtepi32_epi8(code));
-  return _mm512_mask_mov_ps(_mm512_castsi512_ps(_mm512_slli_epi32(rounded, 20)), subnormal,
-                            _mm512_cvtepi32_ps(units) * every(0x1p-9f));
+  return value;
 }
 
 // Blocks whose exponent needs the reference: so small that 1e-30 counts beside amax / 6 (zero is not).
@@ -76,16 +75,20 @@ OP bool any_small(F amax) {
   const __mmask16 small = _mm512_cmp_ps_mask(amax, every(0x1p-60f), _CMP_LT_OQ);
   return _mm512_mask_cmp_ps_mask(small, amax, _mm512_setzero_ps(), _CMP_NEQ_OQ) != 0;
 }
-// Writes the e8m0 bytes; returns 4 / 2^x. The exponent x goes up where amax / 6 reaches sqrt(2) times a power
-// of two: 6 sqrt(2) = 8.48528..., whose next float has these bits.
-OP F four_by_power(F amax, std::uint8_t* bytes_out) {
-  const __mmask16 zero = _mm512_cmp_ps_mask(amax, _mm512_setzero_ps(), _CMP_EQ_OQ);
-  const V x = _mm512_add_epi32(
-      _mm512_srai_epi32(_mm512_sub_epi32(_mm512_castps_si512(amax), dwords(kSixRootTwo)), 23), dwords(1));
-  const V byte = _mm512_mask_mov_epi32(_mm512_add_epi32(x, dwords(127)), zero, dwords(0));
+// Writes the e8m0 bytes of 2^x; returns them, 0 where amax is. The exponent x goes up where amax / 6 reaches
+// sqrt(2) times a power of two: 6 sqrt(2) = 8.48528..., whose next float has these bits.
+OP V exponent_bytes(F amax, std::uint8_t* bytes_out) {
+  const __mmask16 some = _mm512_cmp_ps_mask(amax, _mm512_setzero_ps(), _CMP_NEQ_OQ);
+  const V x = _mm512_srai_epi32(_mm512_sub_epi32(_mm512_castps_si512(amax), dwords(kSixRootTwo)), 23);
+  const V byte = _mm512_maskz_add_epi32(some, x, dwords(128));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes_out), _mm512_cvtepi32_epi8(byte));
-  const V factor = _mm512_slli_epi32(_mm512_sub_epi32(dwords(129), x), 23);
-  return _mm512_mask_mov_ps(_mm512_castsi512_ps(factor), zero, every(0.f));
+  return byte;
+}
+// The same; returns 4 / 2^x, and 0 where amax is.
+OP F four_by_power(F amax, std::uint8_t* bytes_out) {
+  const V byte = exponent_bytes(amax, bytes_out);
+  return _mm512_castsi512_ps(_mm512_maskz_sllv_epi32(_mm512_test_epi32_mask(byte, byte),
+                                                     _mm512_sub_epi32(dwords(256), byte), dwords(23)));
 }
 
 // 64 values on their way to 32 bytes of nibbles.

@@ -42,7 +42,15 @@ OP void nvfp4_groups(const std::uint8_t* from, float scale_2, std::uint8_t* nibb
 }
 
 template <FloatType kType>
-OP bool mxfp4_groups(const std::uint8_t* from, std::uint8_t* nibbles, std::uint8_t* scales) {
+void nvfp4_batches(const std::uint8_t* from, std::uint64_t batches, float scale_2, std::uint8_t* nibbles,
+                   std::uint8_t* scales) {
+  for (std::uint64_t b = 0; b < batches; ++b)
+    nvfp4_groups<kType>(from + b * kGroups * kNvfp4Group * bytes_of(kType), scale_2,
+                        nibbles + b * kGroups * kNvfp4Group / 2, scales + b * kGroups);
+}
+
+template <FloatType kType>
+bool mxfp4_groups(const std::uint8_t* from, std::uint8_t* nibbles, std::uint8_t* scales) {
   alignas(64) float values[kGroups * kMxfp4Group], factor[kGroups];
   const F amax = widen_groups<kMxfp4Group, kType>(from, values);
   if (any_small(amax)) return false;
@@ -56,29 +64,6 @@ OP bool mxfp4_groups(const std::uint8_t* from, std::uint8_t* nibbles, std::uint8
     y.put(kToLower, nibbles + kMxfp4Group / 2 * g);
   }
   return true;
-}
-
-template <FloatType kType>
-OP void nvfp4_of(const FloatValues& values, float scale_2, std::uint8_t* nibbles, std::uint8_t* scales) {
-  // In this range no quotient underflows to zero, so that its sign is the weight's, and no scale is
-  // subnormal.
-  const bool in_range = scale_2 >= 0x1p-100f && scale_2 <= (kType == FloatType::f32 ? 0x1p-9f : 0x1p6f);
-  constexpr std::uint64_t kBatch = kGroups * kNvfp4Group;
-  std::uint64_t at = 0;
-  for (; in_range && at + kBatch <= values.count; at += kBatch)
-    nvfp4_groups<kType>(values.data + at * bytes_of(kType), scale_2, nibbles + at / 2,
-                        scales + at / kNvfp4Group);
-  scalar_to_nvfp4(values.part(at, values.count - at), scale_2, nibbles + at / 2, scales + at / kNvfp4Group);
-}
-
-template <FloatType kType>
-OP void mxfp4_of(const FloatValues& values, std::uint8_t* nibbles, std::uint8_t* scales) {
-  constexpr std::uint64_t kBatch = kGroups * kMxfp4Group;
-  std::uint64_t at = 0;
-  for (; at + kBatch <= values.count; at += kBatch)
-    if (!mxfp4_groups<kType>(values.data + at * bytes_of(kType), nibbles + at / 2, scales + at / kMxfp4Group))
-      scalar_to_mxfp4(values.part(at, kBatch), nibbles + at / 2, scales + at / kMxfp4Group);
-  scalar_to_mxfp4(values.part(at, values.count - at), nibbles + at / 2, scales + at / kMxfp4Group);
 }
 
 float vector_max_magnitude(const FloatValues& values) noexcept {
@@ -101,27 +86,4 @@ float vector_max_magnitude(const FloatValues& values) noexcept {
   const float in_rest = scalar_max_magnitude(
       values.part(at / bytes_of(values.type), values.count - at / bytes_of(values.type)));
   return in_rest > in_registers || std::isnan(in_rest) ? in_rest : in_registers;
-}
-
-void vector_to_nvfp4(const FloatValues& values, float scale_2, std::uint8_t* nibbles,
-                     std::uint8_t* scales) noexcept {
-  switch (values.type) {
-    case FloatType::bf16:
-      return nvfp4_of<FloatType::bf16>(values, scale_2, nibbles, scales);
-    case FloatType::f16:
-      return nvfp4_of<FloatType::f16>(values, scale_2, nibbles, scales);
-    case FloatType::f32:
-      return nvfp4_of<FloatType::f32>(values, scale_2, nibbles, scales);
-  }
-}
-
-void vector_to_mxfp4(const FloatValues& values, std::uint8_t* nibbles, std::uint8_t* scales) noexcept {
-  switch (values.type) {
-    case FloatType::bf16:
-      return mxfp4_of<FloatType::bf16>(values, nibbles, scales);
-    case FloatType::f16:
-      return mxfp4_of<FloatType::f16>(values, nibbles, scales);
-    case FloatType::f32:
-      return mxfp4_of<FloatType::f32>(values, nibbles, scales);
-  }
 }

@@ -2,12 +2,15 @@
 // reference, with the values that are hard: ties, zeros of both signs, subnormals, the ends of the range.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "format/number.h"
+#include "quant/bf16_cutoffs.h"
 #include "quant/kernels.h"
 #include "unit/kernel_inputs.h"
 
@@ -131,6 +134,64 @@ TEST_CASE("codes of quotients on and beside every threshold") {
     for (const float s : {1.f / 64, 6.f / 2688, 0x1p-12f})
       CHECK((nvfp4(*kernels, values, s) == nvfp4(kScalarKernels, values, s)));
     CHECK((mxfp4(*kernels, values) == mxfp4(kScalarKernels, values)));
+  }
+}
+
+TEST_CASE("cutoffs are where the reference changes its mind, for every scale and every BF16 magnitude") {
+  // Among them global scales with which quotients of BF16 weights are thresholds, or round to one.
+  std::vector<float> scales_2 = {1,           0x1p-9f, Bf16Cutoffs::kLeast, Bf16Cutoffs::kMost,
+                                 0.1f / 2688, 1.f / 3, 0x1p-8f / 7};
+  for (const float s : scales_2) {
+    const Bf16Cutoffs cutoffs(s);
+    std::uint64_t wrong = 0;
+    for (unsigned code = 1; code < 127; ++code) {
+      const float scale = static_cast<float>(format::e4m3_value(static_cast<std::uint8_t>(code))) * s;
+      const auto [offset, row] = cutoffs.of[code];
+      for (unsigned bits = 0; bits < 0x7F80; ++bits) {
+        const unsigned sum = std::min(65535u, bits + (offset & 0xFFFF));
+        const unsigned place = sum < Bf16Cutoffs::kFloor ? 0 : sum - Bf16Cutoffs::kFloor;
+        const unsigned cell = cutoffs.cells[row][place * Bf16Cutoffs::kCellFactor >> 16];
+        const float w = std::bit_cast<float>(bits << 16);
+        wrong += (cell + place) >> Bf16Cutoffs::kUnitBits != nvfp4_nibble(w, scale);
+      }
+    }
+    CAPTURE(s);
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("BF16 codes on and beside every threshold, in groups of every scale") {
+  const Draw draw = random_bytes(77);
+  for (unsigned round = 0; round < 40; ++round) {
+    const unsigned nearly = draw() | draw() << 8u;
+    // A BF16 weight over a threshold: its quotients by it and its doubles are the threshold, or nearly.
+    const float scale_2 = round % 4 == 0 ? 0x1p-10f
+                                         : std::bit_cast<float>((nearly % 0x800 + 0x3000) << 16) /
+                                               std::array{3.f, 5.f, 7.f}[round % 3];
+    std::vector<std::uint16_t> bits;
+    while (bits.size() < 16 * 512) {
+      // The group's largest, which gives it a scale from far below 2^-9 to far beyond 448.
+      const float amax = scale_2 * 6 * std::ldexp(1 + static_cast<float>(draw()) / 256, draw() % 24 - 13);
+      float scratch[kNvfp4Group] = {amax};
+      std::uint8_t ignored[8];
+      const float scale =
+          static_cast<float>(format::e4m3_value(nvfp4_group(scratch, scale_2, ignored))) * scale_2;
+      bits.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(amax) >> 16));
+      for (int i = 1; i < 16; ++i) {
+        const float threshold = std::array{.25f, .75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.f}[draw() % 7];
+        const unsigned at = std::bit_cast<std::uint32_t>(threshold * scale) >> 16;
+        const bool zero = draw() < 8;
+        bits.push_back(static_cast<std::uint16_t>((zero ? 0 : at + draw() % 3 - 1) | (draw() & 0x80u) << 8));
+      }
+    }
+    const FloatValues values{reinterpret_cast<const std::uint8_t*>(bits.data()), FloatType::bf16,
+                             bits.size()};
+    for (const Kernels* kernels : available_kernels()) {
+      CAPTURE(kernels->name);
+      CAPTURE(scale_2);
+      CHECK((nvfp4(*kernels, values, scale_2) == nvfp4(kScalarKernels, values, scale_2)));
+      CHECK((mxfp4(*kernels, values) == mxfp4(kScalarKernels, values)));
+    }
   }
 }
 

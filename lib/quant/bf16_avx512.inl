@@ -1,0 +1,133 @@
+// Part of avx512.cc: BF16 weights to FP4 in their own 16 bits, 32 values in a register, instead of widened to
+// floats and divided.
+
+// The largest magnitude of each of 16 groups as a float; group 4j + l is element 4l + j. Register r holds
+// groups 2r and 2r + 1 (without signs), 16 values each.
+OP F largest_of_groups(const V v[8]) {
+  V lanes[4];  // lane l of the k-th: group 4k + l
+  for (unsigned k = 0; k < 4; ++k)
+    lanes[k] = larger16(_mm512_shuffle_i64x2(v[2 * k], v[2 * k + 1], 0x88),
+                        _mm512_shuffle_i64x2(v[2 * k], v[2 * k + 1], 0xDD));
+  const V a = larger16(low32(lanes[0], lanes[1]), high32(lanes[0], lanes[1]));
+  const V b = larger16(low32(lanes[2], lanes[3]), high32(lanes[2], lanes[3]));
+  const V pairs = larger16(low64(a, b), high64(a, b));
+  return _mm512_castsi512_ps(_mm512_and_si512(larger16(pairs, shift_left32<16>(pairs)), dwords(0xFFFF0000)));
+}
+// Scales of elements in that order, to the order of groups.
+OP void reorder_scales(std::uint8_t* scales) {
+  const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  auto* const at = reinterpret_cast<__m128i*>(scales);
+  _mm_storeu_si128(at, _mm_shuffle_epi8(_mm_loadu_si128(at), order));
+}
+
+// Nibbles in words, 32 to a register, packed: 128 of them.
+OP void put_words(const V nibbles[4], std::uint8_t* to) {
+  V pairs[4];
+  for (unsigned i = 0; i < 4; ++i) pairs[i] = _mm512_madd_epi16(nibbles[i], dwords(0x100001));
+  const V packed =
+      _mm512_packus_epi16(_mm512_packus_epi32(pairs[0], pairs[1]), _mm512_packus_epi32(pairs[2], pairs[3]));
+  // Lane l: four bytes of each of the four registers' lane l.
+  store(to, _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
+                                     packed));
+}
+
+// The scales of 16 groups.
+OP void scale_groups(const std::uint8_t* from, float scale_2, std::uint8_t* scales) {
+  V magnitudes[8];
+  for (unsigned r = 0; r < 8; ++r) {
+    magnitudes[r] = load(from + r * kV) & words(0x7FFF);
+    prefetch(from + kFetchAhead + r * kV);
+  }
+  round_to_e4m3(largest_of_groups(magnitudes) / every(6.f * scale_2), scales);
+  reorder_scales(scales);
+}
+
+// The nibbles of a group, in words. The sign is that of values below zero, which -0 is not.
+OP __m256i nibbles_of_group(const std::uint8_t* from, const Bf16Cutoffs& cutoffs, unsigned scale) {
+  const Bf16Cutoffs::Scale& at = cutoffs.of[scale];
+  const __m256i w = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  const __m256i above = _mm256_adds_epu16(_mm256_and_si256(w, _mm256_set1_epi16(0x7FFF)),
+                                          _mm256_set1_epi32(static_cast<int>(at.offset)));
+  const __m256i place = _mm256_subs_epu16(above, _mm256_set1_epi16(static_cast<short>(Bf16Cutoffs::kFloor)));
+  const __m256i cell = _mm256_mulhi_epu16(place, _mm256_set1_epi16(Bf16Cutoffs::kCellFactor));
+  const __m256i row = _mm256_load_si256(reinterpret_cast<const __m256i*>(cutoffs.cells[at.row]));
+  const __m256i index =
+      _mm256_srli_epi16(_mm256_add_epi16(_mm256_permutexvar_epi16(cell, row), place), Bf16Cutoffs::kUnitBits);
+  const __mmask16 negative = _mm256_cmpgt_epu16_mask(w, _mm256_set1_epi16(static_cast<short>(0x8000)));
+  return _mm256_mask_add_epi16(index, negative, index, _mm256_set1_epi16(8));
+}
+
+// Four groups, packed.
+OP void put_groups(const __m256i groups[4], std::uint8_t* to) {
+  const __m256i weights = _mm256_set1_epi16(0x1001);
+  const __m256i a = _mm256_maddubs_epi16(_mm256_packus_epi16(groups[0], groups[1]), weights);
+  const __m256i b = _mm256_maddubs_epi16(_mm256_packus_epi16(groups[2], groups[3]), weights);
+  // Lane l: four bytes of the l-th half of each group.
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), order));
+}
+
+// Scales come at the end of a long chain of operations: those of several batches are on their way at once.
+template <>
+void nvfp4_batches<FloatType::bf16>(const std::uint8_t* from, std::uint64_t batches, float scale_2,
+                                    std::uint8_t* nibbles, std::uint8_t* scales) {
+  constexpr std::uint64_t kAtOnce = 4, kGroupBytes = 2 * kNvfp4Group;
+  if (batches == 0) return;
+  const Bf16Cutoffs cutoffs(scale_2);
+  for (std::uint64_t done = 0; done < batches; done += kAtOnce) {
+    const std::uint64_t end = batches - done < kAtOnce ? batches : done + kAtOnce;
+    for (std::uint64_t b = done; b < end; ++b)
+      scale_groups(from + b * kGroups * kGroupBytes, scale_2, scales + b * kGroups);
+    for (std::uint64_t g = done * kGroups; g < end * kGroups; g += 4) {
+      __m256i out[4];
+      for (unsigned i = 0; i < 4; ++i)
+        out[i] = nibbles_of_group(from + (g + i) * kGroupBytes, cutoffs, scales[g + i]);
+      put_groups(out, nibbles + g * kNvfp4Group / 2);
+    }
+  }
+}
+
+// MXFP4's thresholds are BF16 values, all at the same distance from the scale's exponent. With the exponent
+// of 2^-3 of the scale taken away every threshold is a multiple of 32: 128 for .25, up to 672 for 5.
+struct Mxfp4Indices {
+  alignas(64) std::uint16_t of[32] = {};  // by (magnitude - 1) / 32
+};
+constexpr Mxfp4Indices make_mxfp4_indices() {
+  Mxfp4Indices indices;
+  for (const unsigned threshold : {128u, 320u, 416u, 480u, 544u, 608u, 672u})
+    for (unsigned place = threshold / 32; place < 32; ++place) ++indices.of[place];
+  return indices;
+}
+constexpr Mxfp4Indices kMxfp4Indices = make_mxfp4_indices();
+
+template <>
+bool mxfp4_groups<FloatType::bf16>(const std::uint8_t* from, std::uint8_t* nibbles, std::uint8_t* scales) {
+  V pairs[8];
+  for (unsigned r = 0; r < 8; ++r) {
+    const V a = load(from + 2 * r * kV), b = load(from + (2 * r + 1) * kV);
+    pairs[r] = larger16(_mm512_shuffle_i64x2(a, b, 0x44) & words(0x7FFF),
+                        _mm512_shuffle_i64x2(a, b, 0xEE) & words(0x7FFF));
+    prefetch(from + kFetchAhead + 2 * r * kV);
+    prefetch(from + kFetchAhead + (2 * r + 1) * kV);
+  }
+  const F amax = largest_of_groups(pairs);
+  if (any_small(amax)) return false;
+  alignas(64) std::uint32_t exponent[kGroups];  // of 2^-3 of the scale, where BF16 has it
+  const V byte = exponent_bytes(amax, scales);
+  store(reinterpret_cast<std::uint8_t*>(exponent),
+        shift_left32<7>(_mm512_max_epi32(_mm512_sub_epi32(byte, dwords(3)), dwords(0))));
+  reorder_scales(scales);
+  const V indices = load(reinterpret_cast<const std::uint8_t*>(kMxfp4Indices.of));
+  for (unsigned g = 0; g < kGroups; g += 4) {
+    V out[4];
+    for (unsigned i = 0; i < 4; ++i) {
+      const V w = load(from + (g + i) * kV);
+      const V above = _mm512_subs_epu16(w & words(0x7FFF), words(exponent[4 * i + g / 4] + 1));
+      const V index = _mm512_permutexvar_epi16(shift_right16<5>(above), indices);
+      out[i] = _mm512_ternarylogic_epi32(shift_right16<12>(w), words(8), index, 0xEA);
+    }
+    put_words(out, nibbles + g / 4 * kV);
+  }
+  return true;
+}
