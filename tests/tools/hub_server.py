@@ -16,6 +16,7 @@ read anew for each request from DIR/.trouble, a line each; "*N" at the end of a 
   endless            every page has a successor
   rate N             no connection gets more bytes a second
   corrupt-upload     flip a bit in what is uploaded
+HUB_CERTIFICATE=FILE (a certificate with its key) makes it an https server, of one host.
 Each request is a line of DIR/.requests: METHOD HOST PATH, the range that was asked for, "token" where one came.
 """
 import base64
@@ -27,6 +28,7 @@ import os
 import shutil
 import signal
 import socketserver
+import ssl
 import sys
 import threading
 import time
@@ -34,6 +36,8 @@ import urllib.parse
 
 root, port_file = sys.argv[1], sys.argv[2]
 PAGE = int(os.environ.get("HUB_PAGE", "2"))  # entries
+CERTIFICATE = os.environ.get("HUB_CERTIFICATE")
+SCHEME, ELSEWHERE = ("https", "127.0.0.1") if CERTIFICATE else ("http", "localhost")
 lock = threading.Lock()
 used = {}  # how often a line of .trouble has been obeyed
 digests = {}
@@ -229,7 +233,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
         return self.reply(404)
 
     def url(self, path):
-        return f"http://{self.headers.get('Host')}{path}"
+        return f"{SCHEME}://{self.headers.get('Host')}{path}"
 
     def tree(self, repo, below):
         names = [name for name in repo.files() if not below or name.startswith(below + "/")]
@@ -251,7 +255,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
             return self.send(path, ETag=f'"{digest_of(path, "git")}"', **headers)
         headers.update(X_Linked_Size=str(os.path.getsize(path)), X_Linked_ETag=f'"{digest_of(path, "sha256")}"')
         place = urllib.parse.quote("/".join(["", "cdn", repo.kind, repo.name, urllib.parse.quote(repo.revision, safe=""), name]))
-        host = "http://localhost:%d" % self.server.server_address[1]
+        host = f"{SCHEME}://{ELSEWHERE}:{self.server.server_address[1]}"
         self.reply(302, Location=host + place + "?signature=secret", **headers)
 
     def store_object(self, oid):
@@ -335,7 +339,11 @@ class Hub(http.server.BaseHTTPRequestHandler):
         self.wfile.flush()
         started, at = time.monotonic(), begin
         while at < last:
-            sent = os.sendfile(self.connection.fileno(), file.fileno(), at, min(last - at, rate // 50 if rate else 4 << 20))
+            size = min(last - at, rate // 50 if rate else 4 << 20)
+            if CERTIFICATE:
+                sent = self.wfile.write(os.pread(file.fileno(), size, at))
+            else:
+                sent = os.sendfile(self.connection.fileno(), file.fileno(), at, size)
             if sent == 0:
                 break
             at += sent
@@ -355,7 +363,7 @@ class Server(http.server.ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
 
     def handle_error(self, request, client_address):
-        if not isinstance(sys.exc_info()[1], ConnectionError):
+        if not isinstance(sys.exc_info()[1], (ConnectionError, ssl.SSLError)):
             super().handle_error(request, client_address)
 
 
@@ -375,6 +383,10 @@ def more_processes(count):
 
 
 server = Server(("127.0.0.1", 0), Hub)
+if CERTIFICATE:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 if "HUB_PROCESSES" in os.environ:
     more_processes(int(os.environ["HUB_PROCESSES"]))
 with open(port_file + ".tmp", "w") as out:
