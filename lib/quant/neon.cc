@@ -349,6 +349,7 @@ OP V add_bit_counts(V sums, V a) {
 #include "quant/vector_nibbles.inl"
 #include "quant/floats_neon.inl"
 #include "quant/vector_quantize.inl"
+#include "quant/vector_to_fp4.inl"
 // clang-format on
 
 }  // namespace

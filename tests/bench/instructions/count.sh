@@ -7,11 +7,11 @@ cd "$(dirname "$0")/../../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# build COMPILER INSTRUCTION-SET-FILE...
+sources=(tests/bench/instructions/kernel.cc lib/base/{error,text}.cc)
+for source in lib/quant/*.cc; do case $source in *backend.cc) ;; *) sources+=("$source") ;; esac done
+# build COMPILER
 build() {
-  local compiler=$1; shift
-  "$compiler" -std=c++20 -O3 -ffp-contract=off -DFMT_HEADER_ONLY -Ilib -Itests -static -o "$work/$compiler" \
-    tests/bench/instructions/kernel.cc lib/base/{error,text}.cc lib/quant/{kernels,scalar,quantize,log_code}.cc "$@"
+  "$1" -std=c++20 -O3 -ffp-contract=off -DFMT_HEADER_ONLY -Ilib -Itests -static "${sources[@]}" -o "$work/$1"
 }
 # executed EMULATOR COMPILER ISA KERNEL TIMES
 executed() { "$1" -cpu max -singlestep -d nochain,exec -D /dev/stdout "$work/$2" "$3" "$4" "$5" | grep -c '^Trace'; }
@@ -21,8 +21,8 @@ each() {
     'BEGIN { printf "%.2f", (more - less) / n }'
 }
 
-build g++ lib/quant/avx2.cc lib/quant/avx512.cc
-build aarch64-linux-gnu-g++ lib/quant/neon.cc
+build g++
+build aarch64-linux-gnu-g++
 echo "| instructions per element | AVX2 | NEON |"
 echo "|---|---|---|"
 "$work/g++" | while read -r elements kernel; do
