@@ -7,6 +7,7 @@
 #include "common/build_flags.h"
 #include "common/flag_values.h"
 #include "common/geometry_flags.h"
+#include "common/outlook.h"
 #include "common/wait_for_others.h"
 #include "pipeline/from_planescache.h"
 #include "plan/describe.h"
@@ -33,27 +34,41 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
     return packs_from_planescache(each, request, choose_kernels(flags.isa));
   });
   const int status = report.elsewhere == 0 ? 0 : static_cast<int>(ErrorCode::busy);
+  DryRun run{report.outlook, report.ckpt_id, request.store.all(), {}};
+  if (flags.dry_run) {
+    if (flags.estimate)
+      run.rates = measure_disks(context, report.read_from, report.outlook.file_systems.front().directory);
+  } else if (report.complete) {
+    suggest_next(fmt::format("verify-ckpt-id verify {}", quoted_paths(request.store.all())));
+  }
   if (flags.json) {
     Json written = Json::array();
     for (const Plan::Written& packs : report.written) written.push_back(to_json(packs));
-    print_json({{"ckpt_id", report.ckpt_id},
+    Json out = {{"ckpt_id", report.ckpt_id},
                 {"written", written},
                 {"outputs", report.outputs},
                 {"layers_converted", report.converted},
                 {"layers_finished", report.finished},
                 {"layers_left_to_others", report.elsewhere},
-                {"bytes_to_write", report.to_write},
+                {"bytes_to_write", report.outlook.to_write},
                 {"bytes_shared", report.shared},
                 {"bytes_copied", report.copied},
                 {"without_manifest", report.without_manifest},
-                {"complete", report.complete}});
+                {"complete", report.complete}};
+    if (flags.dry_run) {
+      out["outlook"] = outlook_json(run);
+      out["peak_memory_bytes"] = report.peak_memory;
+    }
+    print_json(std::move(out));
     return status;
   }
   std::string text = fmt::format("identity  {}\n", printable(report.ckpt_id));
   for (const std::string& path : report.outputs) text += fmt::format("output    {}\n", printable(path));
   if (flags.dry_run) {
     for (const Plan::Written& packs : report.written) text += fmt::format("written   {}\n", describe(packs));
-    text += fmt::format("to write  {}, less what can be shared\n", exact_size(report.to_write));
+    text += fmt::format("to write  {}, less what can be shared\nmemory    {}\n",
+                        exact_size(report.outlook.to_write), exact_size(report.peak_memory));
+    text += outlook_text(context, run);
   } else {
     text +=
         fmt::format("layers    {} assembled, {} already there, {} left to another run (summed over packs)\n",

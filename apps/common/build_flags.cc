@@ -11,10 +11,9 @@
 #include "base/text.h"
 #include "checkpoint/fingerprint.h"
 #include "common/flag_values.h"
-#include "common/progress_line.h"
+#include "common/outlook.h"
 #include "common/wait_for_others.h"
 #include "manifest/profile.h"
-#include "pipeline/estimate.h"
 #include "plan/describe.h"
 
 namespace planesmith {
@@ -42,62 +41,21 @@ std::string report_text(const BuildReport& report, const Plan& plan, const Ident
   return out;
 }
 
-// Reading and writing go on at the same time.
-double seconds_for(const Outlook& outlook, const DiskRates& rates) {
-  const auto of = [](std::uint64_t bytes, double rate) {
-    return rate > 0 ? static_cast<double>(bytes) / rate : 0;
+// What shows that the engine would boot from what was built.
+std::string check_command(const BuildFlags& flags, const BuildTarget& target) {
+  std::string out = "verify-ckpt-id check";
+  const auto add = [&](std::string_view flag, const std::string& value) {
+    out += fmt::format(" {} {}", flag, shell_quoted(value));
   };
-  return std::max(of(outlook.to_read, rates.read), of(outlook.to_write, rates.write));
-}
-
-std::string rate_text(double rate) {
-  return short_size(static_cast<std::uint64_t>(rate)) + "/s";
-}
-
-std::string outlook_text(const Context& context, const Outlook& outlook, const BuildFlags& flags,
-                         const BuildTarget& target, const std::optional<DiskRates>& rates) {
-  std::string out =
-      flags.identity.by_content()
-          ? std::string(
-                "identity     content id: every byte is hashed first, as far as digests are not "
-                "remembered\n")
-          : fmt::format("identity     {}\n", printable(target.ckpt_id));
-  std::vector<std::string> directories = target.store.all();
-  directories.insert(directories.begin(), target.cache_root);
-  for (const std::string& path : directories)
-    if (!path.empty())
-      out +=
-          fmt::format("directory    {}{}\n", printable(path), exists(context.os, path) ? "" : ", to be made");
-  for (const Outlook::FileSystem& system : outlook.file_systems)
-    out += fmt::format("space        {} needed, {} free in {}\n", short_size(system.needed),
-                       short_size(system.free), printable(system.directory));
-  out += fmt::format("remaining    {} layers, {} finished before; {} to read, {} to write\n",
-                     outlook.layers_to_make, outlook.layers_finished, exact_size(outlook.to_read),
-                     exact_size(outlook.to_write));
-  if (rates)
-    out += fmt::format("estimate     {}, reading {}, writing {}; conversion and hashing not counted\n",
-                       clock_text(seconds_for(outlook, *rates)), rate_text(rates->read),
-                       rate_text(rates->write));
-  return out;
-}
-
-Json outlook_json(const Outlook& outlook, const BuildFlags& flags, const BuildTarget& target,
-                  const std::optional<DiskRates>& rates) {
-  Json systems = Json::array();
-  for (const Outlook::FileSystem& system : outlook.file_systems)
-    systems.push_back(
-        {{"directory", system.directory}, {"bytes_needed", system.needed}, {"bytes_free", system.free}});
-  Json out = {{"file_systems", systems},
-              {"layers_finished", outlook.layers_finished},
-              {"layers_to_make", outlook.layers_to_make},
-              {"bytes_to_read", outlook.to_read},
-              {"bytes_to_write", outlook.to_write}};
-  if (!flags.identity.by_content()) out["ckpt_id"] = target.ckpt_id;
-  if (rates)
-    out["estimate"] = {{"seconds", seconds_for(outlook, *rates)},
-                       {"bytes_per_second_read", rates->read},
-                       {"bytes_per_second_written", rates->write}};
-  return out;
+  if (!target.cache_root.empty()) add("--planescache", target.cache_root);
+  if (!target.store.all().empty()) add("--store", target.store.text());
+  add("--ckpt-id", target.ckpt_id);
+  if (flags.world != 1) add("--world", fmt::format("{}", flags.world));
+  if (flags.rank != "all") add("--rank", flags.rank);
+  if (flags.zero_mode != "auto") add("--zero-mode", flags.zero_mode);
+  if (flags.files.mode) add("--for", *flags.files.mode);
+  add("--checkpoint", flags.checkpoint);
+  return out + " --sample 64";
 }
 
 }  // namespace
@@ -185,15 +143,20 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
       print_result(describe(plan, model, force.peak_memory));
     const Outlook outlook = check_targets(context, checkpoint, plan, target);
     for (const std::string& remark : outlook.remarks) context.progress.warn(remark);
-    std::optional<DiskRates> rates;
-    if (flags.estimate) rates = measure_disks(context, checkpoint, outlook.file_systems.front().directory);
+    DryRun run{outlook, flags.identity.by_content() ? "" : target.ckpt_id, target.store.all(), {}};
+    if (!target.cache_root.empty()) run.directories.insert(run.directories.begin(), target.cache_root);
+    if (flags.estimate) {
+      std::vector<std::string> shards;
+      for (const Shard& shard : checkpoint.shards()) shards.push_back(shard.path);
+      run.rates = measure_disks(context, shards, outlook.file_systems.front().directory);
+    }
     if (flags.json) {
       Json out = plan_json(plan, model, force.peak_memory);
       out["source"] = target.source;
-      out["outlook"] = outlook_json(outlook, flags, target, rates);
+      out["outlook"] = outlook_json(run);
       print_json(std::move(out));
     } else {
-      print_result(outlook_text(context, outlook, flags, target, rates));
+      print_result(outlook_text(context, run));
     }
     return 0;
   }
@@ -231,6 +194,7 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
             ? fmt::format("serve it with: export VLLM_MOE_W2_CKPT_ID={}", shell_quoted(target.ckpt_id))
             : "the identity has characters that cannot be shown; verify-ckpt-id check --print-env gives the "
               "line to serve with");
+  if (report.complete) suggest_next(check_command(flags, target));
   return busy.empty() ? 0 : static_cast<int>(ErrorCode::busy);
 }
 

@@ -182,7 +182,7 @@ std::string man_page(const CLI::App& app) {
   }
   out +=
       ".SH SEE ALSO\n.BR repack-experts (1),\n.BR build-planescache (1),\n.BR build-fp4-packs (1),\n"
-      ".BR verify-ckpt-id (1),\n.BR pack-chunks (1)\n";
+      ".BR verify-ckpt-id (1),\n.BR pack-chunks (1),\n.BR size-tiers (1)\n";
   return out;
 }
 
@@ -203,10 +203,14 @@ std::string bash_completion(const CLI::App& app) {
       "# Completion of {0} for bash.\n"
       "{1}() {{\n"
       "  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}\n"
+      "  [ \"$current\" != = ] || current=''\n"
+      "  [ \"$previous\" != = ] || previous=${{COMP_WORDS[COMP_CWORD-2]}}\n"
       "  local word command='' flags='' commands='' values=''\n"
       "{2}  case $command in\n{3}{4}  esac\n"
       "  if [ -n \"$values\" ]; then\n"
-      "    COMPREPLY=($(compgen -W \"$values\" -- \"$current\"))\n"
+      "    local before=''\n"
+      "    [[ $current != *,* ]] || before=${{current%,*}},\n"
+      "    COMPREPLY=($(compgen -P \"$before\" -W \"$values\" -- \"${{current##*,}}\"))\n"
       "  elif [ \"${{current:0:1}}\" = - ]; then\n"
       "    COMPREPLY=($(compgen -W \"$flags\" -- \"$current\"))\n"
       "  else\n"

@@ -11,15 +11,16 @@ CLI::Option* add_mode_flag(CLI::App& app, FileFlags& flags) {
   return app
       .add_option("--for", flags.mode,
                   "Make what this mode of the engine opens; --fp4 and --tiers win (default: no mode)")
-      ->type_name("TEXT:{resident,resident-split,resident-2bit,host,host-split,host-2bit}");
+      ->type_name(modes_type());
 }
 
 CLI::Option* add_tiers_flag(CLI::App& app, FileFlags& flags) {
-  return app.add_option(
-      "--tiers", flags.tiers,
-      fmt::format("Packs to write, of {} (default: those of --for, else base,delta,fp4; of an "
-                  "FP8 checkpoint base,fp4)",
-                  format::tier_names()));
+  return app
+      .add_option(
+          "--tiers", flags.tiers,
+          "Packs to write, with commas between them (default: those of --for, else base,delta,fp4; of "
+          "an FP8 checkpoint base,fp4)")
+      ->type_name(tiers_type());
 }
 
 std::vector<format::Tier> chosen_tiers(const FileFlags& flags, bool fp8) {

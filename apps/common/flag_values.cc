@@ -1,11 +1,13 @@
 #include "common/flag_values.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
+#include "format/engine.h"
 #include "quant/kernels.h"
 
 namespace planesmith {
@@ -16,6 +18,24 @@ void add_isa_flag(CLI::App& app, std::string& isa) {
                  fmt::format("Vector instructions of the processor to use: {}", fmt::join(names, ", ")))
       ->check(CLI::IsMember(names))
       ->capture_default_str();
+}
+
+namespace {
+
+template <typename Values>
+std::string type_of(const Values& values) {
+  std::vector<std::string_view> words;
+  for (const auto value : values) words.push_back(name(value));
+  return fmt::format("TEXT:{{{}}}", fmt::join(words, ","));
+}
+
+}  // namespace
+
+std::string tiers_type() {
+  return type_of(format::kTiers);
+}
+std::string modes_type() {
+  return type_of(format::kModes);
 }
 
 std::optional<std::uint64_t> parse_rank(const std::string& text) {

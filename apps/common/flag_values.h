@@ -13,6 +13,10 @@ namespace planesmith {
 
 void add_isa_flag(CLI::App& app, std::string& isa);
 
+// The types of options whose values are tiers or modes, for --help, completion and suggestions.
+std::string tiers_type();
+std::string modes_type();
+
 // "all": none; a number: that rank; anything else is a usage Error.
 std::optional<std::uint64_t> parse_rank(const std::string& text);
 

@@ -230,6 +230,7 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
   outcome.warnings = progress.warnings();
   if (outcome.error) complain(program, outcome.error->what());
   if (!outcome.error && progress.had_stages()) progress.say(summary(outcome));
+  if (outcome.exit == 0 && !next_command().empty()) progress.say("next: " + printable(next_command()));
   try {
     if (json) print_document(outcome);
   } catch (const Error& error) {

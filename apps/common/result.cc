@@ -15,6 +15,7 @@ namespace {
 constexpr int kFormat = 1;  // raised when a field changes its meaning or goes away
 
 Json fields_of_run = Json::object();
+std::string next_of_run;
 
 Json as_utf8(const Json& value) {
   if (value.is_string()) {
@@ -52,6 +53,19 @@ void print_json(Json fields) {
   fields_of_run = std::move(fields);
 }
 
+void suggest_next(std::string command) {
+  next_of_run = std::move(command);
+}
+const std::string& next_command() {
+  return next_of_run;
+}
+
+std::string quoted_paths(const std::vector<std::string>& paths) {
+  std::string out;
+  for (const std::string& path : paths) out += (out.empty() ? "" : " ") + shell_quoted(path);
+  return out;
+}
+
 void print_document(const Outcome& outcome) {
   Json out = as_utf8(fields_of_run);
   const std::string program = version();  // "planesmith 0.1.0"
@@ -65,6 +79,7 @@ void print_document(const Outcome& outcome) {
   out["bytes_written"] = outcome.bytes_written;
   if (!out.contains("warnings")) out["warnings"] = Json::array();
   for (const std::string& warning : outcome.warnings) out["warnings"].push_back(printable(warning));
+  if (outcome.exit == 0 && !next_of_run.empty()) out["next"] = printable(next_of_run);
   if (outcome.error) out["error"] = error_json(*outcome.error);
   print_result(pretty(out));
 }

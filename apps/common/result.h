@@ -18,6 +18,11 @@ void print_result(const std::string& text);
 // soon as the exit status is known. Strings that are not UTF-8 are escaped as messages are.
 void print_json(Json fields);
 
+// The command that comes next, if this one succeeds: printed last, and a field of the document. Paths in it
+// are quoted as a shell wants them.
+void suggest_next(std::string command);
+std::string quoted_paths(const std::vector<std::string>& paths);  // in one line
+
 // The common fields.
 struct Outcome {
   std::string command;  // "verify-ckpt-id check"
@@ -27,6 +32,7 @@ struct Outcome {
   std::vector<std::string> warnings;
   std::optional<Error> error;
 };
+const std::string& next_command();  // empty: none
 void print_document(const Outcome& outcome);
 
 }  // namespace planesmith

@@ -49,8 +49,7 @@ void show(const hub::FetchResult& result, const FetchFlags& flags) {
                 {"content_bytes", result.bytes},
                 {"files_kept", result.kept},
                 {"parts", result.parts},
-                {"fetched_bytes", result.fetch_bytes},
-                {"next", result.next}});
+                {"fetched_bytes", result.fetch_bytes}});
     return;
   }
   std::string text;
@@ -64,13 +63,14 @@ void show(const hub::FetchResult& result, const FetchFlags& flags) {
                        exact_size(result.fetch_bytes),
                        result.kept == 0 ? "" : fmt::format(", {} there already", result.kept));
     for (const std::string& place : result.places) text += fmt::format("in   {}\n", printable(place));
-    if (!result.next.empty()) text += fmt::format("next {}\n", printable(result.next));
   }
   print_result(text);
 }
 
 int run(Context& context, const FetchFlags& flags) {
-  show(hub::fetch(flags.options, context), flags);
+  const hub::FetchResult result = hub::fetch(flags.options, context);
+  suggest_next(result.next);
+  show(result, flags);
   return 0;
 }
 

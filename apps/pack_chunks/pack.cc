@@ -119,6 +119,9 @@ int run(Context& context, const PackFlags& flags) {
     chunks::pack_to_stream(plan, options, STDOUT_FILENO, context);
   else
     show_result(chunks::pack(plan, options, context), plan, flags.json);
+  if (!flags.dry_run && !flags.to_stdout)
+    suggest_next(fmt::format("pack-chunks verify {} --name {}", shell_quoted(options.out),
+                             shell_quoted(options.name)));
   return 0;
 }
 

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/paths.h"
 #include "base/size.h"
+#include "hub/next_step.h"
 #include "pack_chunks/commands.h"
 
 namespace planesmith {
@@ -48,11 +50,23 @@ chunks::ChunkSet set_of(const UnpackFlags& flags, bool from_stdin, const Context
   return set;
 }
 
+// Where the set's top directories are; none where no manifest tells its members.
+std::vector<std::string> places_of(const chunks::ChunkSet& set, const std::string& out) {
+  std::vector<std::string> places;
+  if (!set.manifest) return places;
+  for (const chunks::Member& member : set.manifest->layout.members())
+    if (std::string place = join(out, member.path.substr(0, member.path.find('/')));
+        places.empty() || places.back() != place)
+      places.push_back(std::move(place));
+  return places;
+}
+
 int run(Context& context, const UnpackFlags& flags) {
   const bool from_stdin = flags.inputs == std::vector<std::string>{"-"};
   const chunks::ChunkSet set = set_of(flags, from_stdin, context);
   const chunks::UnpackResult result =
       chunks::unpack(set, from_stdin ? STDIN_FILENO : -1, flags.options, context);
+  if (!flags.options.dry_run) suggest_next(hub::next_step(places_of(set, flags.options.out), context));
   if (flags.json) {
     print_json({{"name", set.name},
                 {"out", flags.options.out},

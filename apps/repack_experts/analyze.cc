@@ -1,11 +1,15 @@
 #include "fidelity/analyze.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <cmath>
+#include <ctime>
 #include <optional>
 
 #include "base/text.h"
+#include "base/version.h"
+#include "checkpoint/identity.h"
 #include "common/flag_values.h"
 #include "common/output.h"
 #include "fidelity/report.h"
@@ -25,8 +29,10 @@ struct AnalyzeFlags {
 void declare(CLI::App& app, AnalyzeFlags& flags) {
   app.add_option("source", flags.analyze.source, "Directory of a checkpoint of any family")->required();
   app.add_option("--layers", flags.layers, "Only these layer indices, such as 0-2,7 (default: all)");
-  app.add_option("--report", flags.report,
-                 "Write a page to look at to this file; it needs nothing else to open");
+  app.add_option(
+      "--report", flags.report,
+      "Write a page to this file, to look at and to file as evidence; it needs nothing else to open. "
+      "It names the content id, for which every byte is hashed once");
   add_isa_flag(app, flags.isa);
   app.add_flag("--json", flags.json, "Print all figures as JSON instead of a summary");
 }
@@ -67,8 +73,15 @@ int run(Context& context, const AnalyzeFlags& flags) {
     require_plotting_library();
   }
   const Fidelity fidelity = analyze(context, options, choose_kernels(flags.isa));
-  if (!flags.report.empty())
-    write_output(context, flags.report, report_html(fidelity, printable(name_of(real_path(options.source)))));
+  if (!flags.report.empty()) {
+    const ContentId content = content_id(context, options.source, false);
+    write_output(
+        context, flags.report,
+        report_html(fidelity, {.directory = real_path(options.source),
+                               .content_id = content.id,
+                               .date = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr))),
+                               .version = version()}));
+  }
   const Verdict result = verdict(summary(fidelity));
   if (flags.json)
     print_json(to_json(fidelity));

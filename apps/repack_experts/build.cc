@@ -7,6 +7,7 @@
 #include "common/output.h"
 #include "repack/repack.h"
 #include "repack_experts/commands.h"
+#include "repack_experts/rewrite_flags.h"
 
 namespace planesmith {
 namespace {
@@ -76,6 +77,7 @@ int run(Context& context, const BuildOptions& options) {
                   "is the name of a file of the checkpoint; choose another");
   }
   const RepackResult result = repack(context, repack_options);
+  if (!repack_options.dry_run) suggest_audit(repack_options.target, repack_options.source);
 
   std::vector<FileFigures> figures;
   for (const RepackResult::File& file : result.files)

@@ -36,6 +36,8 @@ int run(Context& context, const FinishOptions& options) {
     request.checkpoint = rewrite_options.target;
     request.against = options.from;
     report = audit(context, request);
+    suggest_next(fmt::format("build-planescache {} --out {} --dry-run", shell_quoted(request.checkpoint),
+                             shell_quoted(request.checkpoint + ".planescache")));
   }
   if (options.rewrite.json) {
     Json json = json_of(result.files);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "common/result.h"
 
 namespace planesmith {
 
@@ -25,6 +26,11 @@ RewriteOptions options_of(const RewriteFlags& flags) {
   RewriteOptions options = flags.options;
   options.link = parse_link_mode(flags.link);
   return options;
+}
+
+void suggest_audit(const std::string& target, const std::string& source) {
+  suggest_next(
+      fmt::format("verify-ckpt-id audit {} --against {}", shell_quoted(target), shell_quoted(source)));
 }
 
 std::string text_of(const RewriteResult& result, bool dry_run) {

@@ -20,6 +20,9 @@ struct RewriteFlags {
 void add_rewrite_flags(CLI::App& app, RewriteFlags& flags);
 RewriteOptions options_of(const RewriteFlags& flags);
 
+// That the new checkpoint is compared with its source next.
+void suggest_audit(const std::string& target, const std::string& source);
+
 // What is or was written, file by file.
 std::string text_of(const RewriteResult& result, bool dry_run);
 Json json_of(const RewriteResult& result);

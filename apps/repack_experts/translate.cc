@@ -61,6 +61,7 @@ int run(Context& context, const TranslateFlags& flags) {
   TranslateOptions options = flags.translate;
   options.rewrite = options_of(flags.rewrite);
   const TranslateResult result = translate(context, options);
+  if (!options.rewrite.dry_run) suggest_audit(options.rewrite.target, options.rewrite.source);
   if (flags.rewrite.json)
     print_json(json_of(result));
   else

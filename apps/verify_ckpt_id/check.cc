@@ -52,11 +52,12 @@ void declare(CLI::App& app, CheckOptions& options) {
   app.add_option("--rank", options.rank, "One rank, or all")->capture_default_str();
   app.add_option("--zero-mode", options.zero_mode, "auto, sign or alt (default: the one found there)")
       ->type_name("TEXT:{auto,sign,alt}");
-  app.add_option("--fp4", options.fp4,
-                 "FP4 planes asked for: none, nibble or quintal (default: those found there)");
-  app.add_option("--tiers", options.tiers,
-                 fmt::format("Packs asked for, of {} (default: those of the mode, else those found there)",
-                             format::tier_names()));
+  app.add_option("--fp4", options.fp4, "FP4 planes asked for (default: those found there)")
+      ->type_name("TEXT:{none,nibble,quintal}");
+  app.add_option(
+         "--tiers", options.tiers,
+         "Packs asked for, with commas between them (default: those of the mode, else those found there)")
+      ->type_name(tiers_type());
   app.add_option(
          "--drafts", options.drafts,
          "DSpark drafter blocks served, as layers behind the model's own (default: those found there)")
@@ -299,8 +300,8 @@ int run(Context& context, const CheckOptions& options) {
       verdict.hit() && (!sample || sample->differences.empty()) &&
       std::all_of(contents.begin(), contents.end(), [](const UnitReport& one) { return one.ok(); });
   if (good)
-    verdict.environment =
-        environment_of(verdict, store, configuration ? configuration->environment : Environment{});
+    verdict.environment = environment_of(
+        verdict, store, configuration ? configuration->environment : Environment{}, serve.gpu_bytes);
 
   if (options.json) {
     Json out = to_json(verdict);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "common/flag_values.h"
 #include "store/serving.h"
 
 namespace planesmith {
@@ -29,7 +30,7 @@ void add_configuration_flags(CLI::App& app, ConfigurationFlags& flags) {
          "--for", flags.mode,
          "Mode of the engine, whose files are asked for; --fp4 and --tiers win (default: the one that "
          "the files serve)")
-      ->type_name("TEXT:{resident,resident-split,resident-2bit,host,host-split,host-2bit}");
+      ->type_name(modes_type());
   app.add_option("--env-file", flags.env_file,
                  "Check this configuration of the engine instead of a mode: docker's env file");
   app.add_option("--env", flags.env, "The same, one NAME=VALUE; may be given several times")
@@ -38,8 +39,8 @@ void add_configuration_flags(CLI::App& app, ConfigurationFlags& flags) {
                  "The same, a recipe of the engine (YAML); {planes_cache} stands for --planescache");
   app.add_flag("--from-environment", flags.from_environment, "The same, the environment of this command");
   app.add_option("--gpu-memory", flags.gpu_memory,
-                 "Memory of one GPU, to compare planes and pools with (default: not compared, unless a "
-                 "recipe says it)");
+                 "Memory of one GPU, to compare planes and pools with and to size the pools of host modes "
+                 "(default: what a recipe says; else nothing is compared and pools are small)");
 }
 
 std::optional<ReadConfiguration> read_configuration(Context& context, const ConfigurationFlags& flags,

@@ -41,6 +41,8 @@ int run_manifest(Context& context, const ManifestOptions& options) {
   refuse_other_file(context, options.out);
   const TreeManifest made = make_manifest(context, options.paths, options.out, hashes_of(options.hash));
   write_output(context, options.out, to_json(made.manifest));
+  suggest_next(fmt::format("verify-ckpt-id verify {}{}", shell_quoted(options.out),
+                           made.root.empty() ? "" : " --root " + shell_quoted(made.root)));
   if (!made.root.empty())
     context.progress.say(
         fmt::format("the files are not below the manifest's directory: verify them with --root {}",

@@ -30,6 +30,13 @@ void declare(CLI::App& app, RekeyOptions& options) {
 int run(Context& context, const RekeyOptions& options) {
   if (options.group_shared) share_with_group(context);
   const RekeyReport report = rekey(context, options.request);
+  if (!options.request.dry_run) {
+    std::string next = "verify-ckpt-id check";
+    if (!options.request.planescache.empty())
+      next += " --planescache " + shell_quoted(options.request.planescache);
+    if (!options.request.store.empty()) next += " --store " + shell_quoted(options.request.store);
+    suggest_next(next + " --ckpt-id " + shell_quoted(options.request.to));
+  }
   if (options.json) {
     Json moved = Json::array(), already = Json::array();
     for (const RekeyReport::Item& item : report.moved)

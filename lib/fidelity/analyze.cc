@@ -85,7 +85,7 @@ Fidelity analyze(const Context& context, const AnalyzeOptions& options, const Ke
   const int workers = workers_within(context.memory, 0, each, context.threads);
   std::vector<std::vector<std::uint8_t>> buffers(static_cast<std::size_t>(workers));
 
-  Fidelity fidelity{model.family, {}};
+  Fidelity fidelity{model.family, model.geometry, {}};
   const std::uint64_t experts = model.geometry.experts;
   fidelity.tensors.resize(chosen.size() * experts * kProjections);
   context.progress.begin("analyze", chosen.size() * experts * source.buffer_bytes());

@@ -57,6 +57,7 @@ struct FidelitySummary {
 
 struct Fidelity {
   Family family = Family::mxfp4;
+  format::Geometry geometry{};
   std::vector<TensorFidelity> tensors;  // by layer, expert, projection
 };
 FidelitySummary summary(const Fidelity& fidelity);

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
 #include "page/page.h"
 
 namespace planesmith {
@@ -42,6 +43,8 @@ void add_layers(const Fidelity& fidelity, Json& json) {
     json["layers"].push_back(layer);
     json["bias"]["asym"].push_back(sum.bias_asymmetric);
     json["bias"]["served"].push_back(sum.bias_served);
+    json["bias"]["absolute"].push_back(sum.abs_bias_served);
+    json["rms"]["optimum"].push_back(sum.rms_asymmetric);
     std::array<double, kProjections> rms{};
     Json worst_bias = Json::array(), worst_rms = Json::array();
     for (std::size_t e = 0; e < experts; ++e) {
@@ -97,11 +100,20 @@ Json worst_json(const Fidelity& fidelity) {
 
 }  // namespace
 
-std::string report_html(const Fidelity& fidelity, const std::string& title) {
+std::string report_html(const Fidelity& fidelity, const Evidence& evidence) {
   const FidelitySummary sum = summary(fidelity);
   const Verdict result = verdict(sum);
+  const format::Geometry& g = fidelity.geometry;
   Json json = {
-      {"title", title},
+      {"title", printable(name_of(evidence.directory))},
+      {"evidence",
+       {{"checkpoint", printable(evidence.directory)},
+        {"content id", evidence.content_id},
+        {"geometry", fmt::format("{} layers, {} experts, hidden size {}, expert width {}; {} layers judged",
+                                 g.layers, g.experts, g.hidden, g.intermediate, layers(fidelity).size())},
+        {"date", evidence.date},
+        {"made by", evidence.version}}},
+      {"limits", {{"bias", kMostBias}, {"rms", kMostRms}}},
       {"what", fmt::format("Routed experts of the {} family, judged tensor by tensor; all errors in units of "
                            "e2m1, before the scales.",
                            name(fidelity.family))},

@@ -1,5 +1,5 @@
-// repack-experts analyze --report: the fidelity of a model as one page that needs nothing else, for people
-// who would rather look than read.
+// repack-experts analyze --report: the fidelity of a model as one page that needs nothing else, to look at
+// and to file as evidence.
 #pragma once
 
 #include <string>
@@ -8,7 +8,14 @@
 
 namespace planesmith {
 
+// What was judged, when and with what.
+struct Evidence {
+  std::string directory, content_id;  // of the checkpoint
+  std::string date;                   // "2026-11-30 09:20 UTC"
+  std::string version;                // of the program
+};
+
 // Error: the program was built without the plotting library (page/page.h).
-std::string report_html(const Fidelity& fidelity, const std::string& title);
+std::string report_html(const Fidelity& fidelity, const Evidence& evidence);
 
 }  // namespace planesmith

@@ -15,9 +15,23 @@ function draw(id, config) {
   charts.push(new Chart(byId(id), config));
 }
 function axis(text, more = {}) {
-  return Object.assign({title: {display: true, text}, grid: {color: color('line')}, ticks: {maxRotation: 0, autoSkip: true}}, more);
+  return Object.assign({title: {display: true, text}, grid: {color: color('line')}, ticks: {maxRotation: 0, autoSkip: true, autoSkipPadding: 12}}, more);
 }
 function line(label, values, name) {
   return {label, data: values, borderColor: color(name), backgroundColor: color(name), pointRadius: values.length > 60 ? 0 : 2,
           borderWidth: 2};
+}
+// A threshold of the verdict.
+function limit(label, values) {
+  return Object.assign(line(label, values, 'bad'), {borderDash: [6, 4], pointRadius: 0});
+}
+// A button that hands out a file.
+function saves(id, name, type, text) {
+  byId(id).addEventListener('click', () => {
+    const link = document.createElement('a');
+    link.download = name;
+    link.href = URL.createObjectURL(new Blob([text()], {type}));
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
 }

@@ -22,19 +22,21 @@ double seconds_since(Clock::time_point start) {
 
 }  // namespace
 
-DiskRates measure_disks(const Context& context, const Checkpoint& checkpoint, const std::string& directory) {
+DiskRates measure_disks(const Context& context, const std::vector<std::string>& files,
+                        const std::string& directory) {
   DiskRates rates;
   std::vector<std::uint8_t> buffer(kPieceBytes);
   const Clock::time_point reading = Clock::now();
   std::uint64_t bytes = 0;
-  // The first of each shard, then the second of each, ...
+  // The first of each file, then the second of each, ...
   for (std::uint64_t round = 0, any = 1; any != 0 && Clock::now() - reading < kEach; ++round) {
     any = 0;
-    for (const Shard& shard : checkpoint.shards()) {
+    for (const std::string& path : files) {
       const std::uint64_t at = round * 16 * kPieceBytes;
-      if (at >= shard.file_bytes || Clock::now() - reading >= kEach) continue;
+      if (Clock::now() - reading >= kEach) break;
       context.check_stop();
-      const File file = File::open_read(context.os, shard.path);
+      const File file = File::open_read(context.os, path);
+      if (at >= file.size()) continue;
       file.drop_cache(at, kPieceBytes);
       any += file.read_some(buffer, at);
     }

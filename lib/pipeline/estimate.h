@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/context.h"
-#include "checkpoint/checkpoint.h"
 
 namespace planesmith {
 
@@ -13,8 +13,9 @@ struct DiskRates {
   double read = 0, write = 0;  // bytes per second; 0: not measured
 };
 
-// Reads pieces all over the shards, past the page cache, and writes a file into `directory` that is removed
+// Reads pieces all over these files, past the page cache, and writes a file into `directory` that is removed
 // again; half a second each.
-DiskRates measure_disks(const Context& context, const Checkpoint& checkpoint, const std::string& directory);
+DiskRates measure_disks(const Context& context, const std::vector<std::string>& files,
+                        const std::string& directory);
 
 }  // namespace planesmith

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <map>
 #include <mutex>
 
 #include "base/budget.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/machine.h"
 #include "base/parallel.h"
 #include "base/space.h"
@@ -55,7 +57,14 @@ class Assembly {
     for (std::size_t tier = 0; tier < request_.tiers.size(); ++tier)
       report.written.push_back(written_packs(sinks_[tier]->spec().pack, sources_.size(),
                                              request_.layers.value_or(sources_.front().facts.layers).size()));
-    to_write_ = report.to_write;
+    report.peak_memory = static_cast<std::uint64_t>(workers_within_limits()) * bytes_per_worker();
+    report.outlook.layers_finished = report.finished;
+    report.outlook.layers_to_make = jobs_.size();
+    for (const auto& [device, system] : systems_) {
+      report.outlook.to_write += system.needed;
+      report.outlook.file_systems.push_back(system);
+    }
+    for (const std::string& remark : report.outlook.remarks) context_.progress.warn(remark);
     check_space();
     if (request_.dry_run) return report;
     for (const std::unique_ptr<PackSink>& sink : sinks_) sink->prepare();
@@ -111,7 +120,7 @@ class Assembly {
                      format::pack_spec(request_.tiers[tier], facts.geometry, source.shape, facts.ckpt_id,
                                        facts.zero_mode),
                      facts.rank, facts.world, facts.geometry, keys, facts.id_by_download, facts.source,
-                     facts.family, false},
+                     facts.family, source.manifest.has_value()},
         request_.trust));
     PackSink& sink = *sinks_.back();
     sink.refuse_other_source();
@@ -130,6 +139,10 @@ class Assembly {
       }
       check_parts(context_, source, source.origins[tier], layers[key].index);
       unfinished.push_back(&layers[key]);
+      for (const Origin& origin : source.origins[tier]) {
+        report.read_from.push_back(join(source.directory, format::part_file(layers[key].index, origin.part)));
+        report.outlook.to_read += facts.geometry.experts * section_bytes(origin.stored, source.shape);
+      }
       auto job = std::make_unique<Job>();
       job->source = &source;
       job->sink = &sink;
@@ -139,20 +152,23 @@ class Assembly {
       job->left = facts.geometry.experts;
       jobs_.push_back(std::move(job));
     }
-    report.to_write += sink.space_needed(unfinished);
+    if (Sink::Standing standing = sink.standing(unfinished); !standing.remark.empty())
+      report.outlook.remarks.push_back(std::move(standing.remark));
+    const std::string base = writable_base(context_, parent_of(sink.describe()));
+    Outlook::FileSystem& system = systems_[status(context_.os, base).st_dev];
+    system.directory = base;
+    system.free = free_space(context_.os, base);
+    system.needed += sink.space_needed(unfinished);
   }
 
   // Packs made of shared blocks take next to nothing; whether blocks can be shared shows only when it is
   // tried.
   void check_space() const {
-    const std::vector<std::string> directories = request_.store.all();
-    for (const std::string& directory : directories) {
-      const std::string base = writable_base(context_, directory);
-      if (!share_ && request_.check_space) require_space(context_.os, base, to_write_ / directories.size());
-    }
+    if (share_ || !request_.check_space) return;
+    for (const auto& [device, system] : systems_) require_space(context_.os, system.directory, system.needed);
   }
 
-  int workers_within_limits() const {
+  std::uint64_t bytes_per_worker() const {
     std::uint64_t bytes = 0;
     for (const CacheSource& source : sources_)
       for (const std::vector<Origin>& sections : source.origins)
@@ -161,11 +177,15 @@ class Assembly {
           const std::uint64_t tiles = origin.derived() ? section / format::kNibbleTile : 0;
           bytes = std::max(bytes, section + tiles * (format::kQuintalTile + format::kCodeTile));
         }
+    return bytes;
+  }
+
+  int workers_within_limits() const {
     // Each may be the only one on its layer: the pack, its lock, up to six parts, and what a commit opens.
     constexpr std::uint64_t kFiles = 12;
     const std::uint64_t by_files = std::max<std::uint64_t>(open_files_left() / kFiles, 1);
     const auto threads = static_cast<int>(std::min<std::uint64_t>(by_files, 1 << 16));
-    return workers_within(context_.memory, 0, bytes, std::min(context_.threads, threads));
+    return workers_within(context_.memory, 0, bytes_per_worker(), std::min(context_.threads, threads));
   }
 
   // Opens the layer once; false where another run has it. A thread that waited for one that failed gets the
@@ -283,7 +303,7 @@ class Assembly {
   std::vector<std::unique_ptr<Job>> jobs_;
   std::vector<Buffers> buffers_;
   std::atomic<bool> share_;
-  std::uint64_t to_write_ = 0;  // bytes, where nothing is shared
+  std::map<dev_t, Outlook::FileSystem> systems_;  // needed: where nothing is shared
   std::atomic<std::uint64_t> shared_{0}, copied_{0}, converted_{0};
 };
 

@@ -12,6 +12,7 @@
 #include "base/context.h"
 #include "format/pack.h"
 #include "manifest/known_model.h"
+#include "pipeline/build.h"
 #include "plan/pack_dirs.h"
 #include "plan/plan.h"
 #include "quant/kernels.h"
@@ -43,7 +44,9 @@ struct FromCacheReport {
   std::string ckpt_id;
   std::uint64_t converted = 0, finished = 0, elsewhere = 0;  // layers, summed over packs
   std::uint64_t shared = 0, copied = 0;                      // bytes
-  std::uint64_t to_write = 0;          // bytes the packs take beyond what is there, unshared
+  Outlook outlook;                     // to_write: beyond what is there, less what can be shared
+  std::uint64_t peak_memory = 0;       // bytes
+  std::vector<std::string> read_from;  // files of the cache
   std::vector<Plan::Written> written;  // what the packs are, all ranks
   bool complete = false;
   std::vector<std::string> without_manifest;  // directories of ranks whose bytes nothing vouches for

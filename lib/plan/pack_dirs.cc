@@ -37,6 +37,13 @@ const std::string& PackDirs::of(std::uint64_t rank) const {
   return found->second;
 }
 
+std::string PackDirs::text() const {
+  std::string out = of_all_;
+  for (const auto& [rank, directory] : of_rank_)
+    out += fmt::format("{}{}={}", out.empty() ? "" : ",", rank, directory);
+  return out;
+}
+
 std::vector<std::string> PackDirs::all() const {
   if (!per_rank()) return of_all_.empty() ? std::vector<std::string>{} : std::vector{of_all_};
   std::vector<std::string> out;

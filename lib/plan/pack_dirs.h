@@ -23,6 +23,7 @@ class PackDirs {
   // Error (usage): no directory is named for this rank.
   const std::string& of(std::uint64_t rank) const;
   std::vector<std::string> all() const;  // each once, by rank
+  std::string text() const;              // as parse() takes it
 
  private:
   std::string of_all_;

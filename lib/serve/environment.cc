@@ -185,11 +185,8 @@ Environment environment_of(const Serving& serving) {
   if (!mode.host && !mode.fp4) set("DELTA", "0");
   if (mode.fp4 && mode.split) set("DELTA_SPLIT", "1");
   if (mode.host) {
-    set("BASE_CACHE_GB",
-        serving.base_cache_gb.empty() ? kBaseCacheGb : std::string_view(serving.base_cache_gb));
-    set("DELTA_GB", !mode.fp4                  ? "0"
-                    : serving.delta_gb.empty() ? kDeltaGb
-                                               : std::string_view(serving.delta_gb));
+    set("BASE_CACHE_GB", serving.base_cache_gb);
+    set("DELTA_GB", mode.fp4 ? std::string_view(serving.delta_gb) : "0");
   } else if (mode.fp4) {
     set("DELTA_GB", serving.delta_gb);
   }

@@ -62,12 +62,9 @@ struct Serving {
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
   std::optional<format::Geometry> geometry{};  // with drafts > 0: NUM_LAYERS
   std::string ks{};                            // empty: the default does
-  std::string base_cache_gb{}, delta_gb{};     // empty: not set, or in host modes what is safe to begin with
+  std::string base_cache_gb{}, delta_gb{};     // empty: not set; host modes need the first
 };
 Environment environment_of(const Serving& serving);
-
-// In host modes, where nothing else was said: sizes of the two pools in GiB that any card has room for.
-inline constexpr std::string_view kBaseCacheGb = "8", kDeltaGb = "2";
 
 std::string shell_lines(const Environment& environment);   // "export NAME='value'\n", fit for eval
 std::string docker_lines(const Environment& environment);  // "NAME=value\n"; Error: a value of several lines

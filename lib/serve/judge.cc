@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/size.h"
@@ -105,8 +106,17 @@ class Judge {
     const auto gpu = serve_.gpu_bytes ? serve_.gpu_bytes
                      : told()         ? serve_.configuration->recipe.gpu_bytes
                                       : std::nullopt;
-    if (!gpu) return;
-    double delta = mode_.fp4 ? 2 : 0, base = mode_.host ? 8 : 0;
+    if (!gpu) {
+      if (mode_.host && !told())
+        findings_.notes.push_back(
+            "the pools named (VLLM_MOE_W2_BASE_CACHE_GB, VLLM_MOE_W2_DELTA_GB) are what any card has room "
+            "for: "
+            "--gpu-memory 96GiB, say, gives values for a card, size-tiers for a workload");
+      return;
+    }
+    const Pools usual = usual_pools(serve_.mode, serve_.model, serve_.world, serve_.gpu_bytes);
+    double delta = mode_.host ? usual.delta : mode_.fp4 ? EngineSettings{}.delta_gb : 0;
+    double base = usual.base_cache;
     bool rest = false;
     if (told()) {
       const EngineSettings& settings = serve_.configuration->settings;
@@ -171,17 +181,42 @@ KnownModel as_configured(KnownModel model, const EngineSettings& settings, Findi
   return model;
 }
 
+namespace {
+
+std::uint64_t resident_planes(const KnownModel& model, std::uint64_t world) {
+  const format::RankShape shape = format::rank_shape(model.geometry, world);
+  std::uint64_t bytes = 0;
+  for (const format::Part& part : format::cache_parts(format::Fp4Tier::none))
+    bytes += model.layers.size() * model.geometry.experts * format::section_bytes(part.section, shape);
+  return bytes;
+}
+
+}  // namespace
+
+Pools usual_pools(format::Mode mode, const KnownModel* model, std::uint64_t world,
+                  std::optional<std::uint64_t> gpu_bytes) {
+  const format::ModeSwitches switches = format::switches(mode);
+  Pools pools;
+  if (!switches.host) return pools;
+  constexpr double kSmallBase = 8, kSmallDelta = 2;
+  const double gib = gpu_bytes ? static_cast<double>(*gpu_bytes) / static_cast<double>(kGiB) : 0;
+  pools.base_cache = gpu_bytes ? std::max(std::floor(gib * 3 / 5), 1.0) : kSmallBase;
+  if (switches.fp4) pools.delta = gpu_bytes ? std::max(std::floor(gib / 8), 1.0) : kSmallDelta;
+  if (gpu_bytes && model != nullptr)
+    pools.base_cache =
+        std::min(pools.base_cache,
+                 std::ceil(static_cast<double>(resident_planes(*model, world)) / static_cast<double>(kGiB)));
+  return pools;
+}
+
 GpuMemory gpu_memory(format::Mode mode, const KnownModel& model, std::uint64_t world, double delta_gb,
                      double base_cache_gb, std::uint64_t dense_bytes) {
   const auto gib = [](double n) { return static_cast<std::uint64_t>(std::max(n, 0.0) * double(kGiB)); };
-  const format::RankShape shape = format::rank_shape(model.geometry, world);
   GpuMemory need;
   if (format::switches(mode).host)
     need.pools = gib(base_cache_gb);
   else
-    for (const format::Part& part : format::cache_parts(format::Fp4Tier::none))
-      need.planes +=
-          model.layers.size() * model.geometry.experts * format::section_bytes(part.section, shape);
+    need.planes = resident_planes(model, world);
   need.pools += gib(delta_gb);
   need.dense = dense_bytes / world;
   return need;

@@ -25,12 +25,22 @@ struct Serve {
   const KnownModel* model = nullptr;             // null: not known
   const Configuration* configuration = nullptr;  // null: our own environment for the mode
   std::optional<std::uint64_t> gpu_bytes;        // memory of one GPU
-  std::optional<std::uint64_t> dense_bytes{};      // of everything but routed experts and drafters, all ranks
+  std::optional<std::uint64_t> dense_bytes{};    // of everything but routed experts and drafters, all ranks
 };
 void judge(const Serve& serve, Findings& findings);
 
 // The model as a configuration counts its layers: NUM_LAYERS and DRAFT.
 KnownModel as_configured(KnownModel model, const EngineSettings& settings, Findings& findings);
+
+// The pools that our own environment names, in GiB; 0: there is none, or the engine's default stands.
+struct Pools {
+  double base_cache = 0, delta = 0;
+};
+// Host modes, in which the engine has no defaults: without a GPU's memory what any card has room for; with it
+// shares of it as in the recipes of ENGINE.md section 6, three fifths for the cache of the 2-bit planes (no
+// more than all of them take, where the model is known) and an eighth for the FP4 planes.
+Pools usual_pools(format::Mode mode, const KnownModel* model, std::uint64_t world,
+                  std::optional<std::uint64_t> gpu_bytes);
 
 // Memory of one GPU, in bytes.
 struct GpuMemory {

@@ -47,11 +47,15 @@ void PackLayer::write(std::uint64_t expert, Section section, std::uint64_t offse
   const std::uint64_t at = place(expert, section).offset + offset;
   if (compare_) {
     if (holds(pack_, at, bytes)) return;
-    const std::lock_guard<std::mutex> lock(unlisting_);
-    if (compare_) sink_.list(key_, false);
-    compare_ = false;
+    unlist();
   }
   pack_.write(bytes, at);
+}
+
+void PackLayer::unlist() {
+  const std::lock_guard<std::mutex> lock(unlisting_);
+  if (compare_) sink_.list(key_, false);
+  compare_ = false;
 }
 
 void PackLayer::finish(std::uint64_t expert, Section section, const Xxh3& digest) {
@@ -63,6 +67,15 @@ void PackLayer::finish(std::uint64_t expert, Section section, const Xxh3& digest
 bool PackLayer::share(std::uint64_t expert, Section section, const File& from, std::uint64_t offset,
                       const Xxh3& digest) {
   const Place to = place(expert, section);
+  if (compare_) {
+    std::vector<std::uint8_t> bytes(section_bytes(section, sink_.shape_));
+    from.read(bytes, offset);
+    if (holds(pack_, to.offset, bytes)) {
+      *to.digest = digest;
+      return true;
+    }
+    unlist();
+  }
   if (!pack_.try_clone(to.offset, from, offset, section_bytes(section, sink_.shape_))) return false;
   *to.digest = digest;
   return true;
@@ -71,7 +84,7 @@ bool PackLayer::share(std::uint64_t expert, Section section, const File& from, s
 void PackLayer::commit() {
   if (compared_ && !compare_)
     sink_.context_.progress.say(fmt::format(
-        "{}: layer key {} was not what the checkpoint gives; it was written again", sink_.pack_path(), key_));
+        "{}: layer key {} was not what it is made of gives; it was written again", sink_.pack_path(), key_));
   pack_.sync();
   pack_.drop_cache(sink_.spec_.pack.row_offset(key_, 0), sink_.spec_.pack.experts * sink_.spec_.pack.stride);
   pack_.close();
@@ -310,8 +323,8 @@ Sink::Standing PackSink::standing(const std::vector<const SparseLayer*>& layers)
   if (out.compared != 0) {
     const std::string problem = records_.manifest_problem();
     out.remark = fmt::format(
-        "{}: {} layers are there and nothing says what they should be ({}): they are compared with what the "
-        "checkpoint gives, and the manifest is written",
+        "{}: {} layers are there and nothing says what they should be ({}): they are compared with what "
+        "would be written, and the manifest is written",
         pack_path(), out.compared, problem.empty() ? "no manifest" : "its manifest " + problem);
   }
   return out;

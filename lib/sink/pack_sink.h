@@ -49,6 +49,7 @@ class PackLayer : public LayerOutput {
     Xxh3* digest;
   };
   Place place(std::uint64_t expert, format::Section section);
+  void unlist();  // something differs: from now on everything is written
   PackSink& sink_;
   const std::uint64_t key_;
   File pack_;

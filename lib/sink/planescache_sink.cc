@@ -128,7 +128,7 @@ class CacheLayer : public LayerOutput {
     committed_ = true;
     for (const std::unique_ptr<Output>& output : outputs_) {
       if (output->stored && output->started)
-        context_.progress.say(fmt::format("{} was not what the checkpoint gives; it was written again",
+        context_.progress.say(fmt::format("{} was not what it is made of gives; it was written again",
                                           dir_.path_of(output->name)));
       FileEntry entry;
       entry.path = output->name;

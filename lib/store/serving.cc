@@ -1,9 +1,12 @@
 #include "store/serving.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
+#include "serve/judge.h"
 
 namespace planesmith {
 
@@ -15,7 +18,8 @@ std::string absolute_path(const std::string& path) {
   return absolute;
 }
 
-Environment environment_of(const BootVerdict& verdict, const Store& store, const Environment& given) {
+Environment environment_of(const BootVerdict& verdict, const Store& store, const Environment& given,
+                           std::optional<std::uint64_t> gpu_bytes) {
   const Boot& boot = verdict.boot;
   Serving serving;
   serving.mode = boot.mode.value();
@@ -41,6 +45,11 @@ Environment environment_of(const BootVerdict& verdict, const Store& store, const
   };
   serving.base_cache_gb = value("VLLM_MOE_W2_BASE_CACHE_GB");
   serving.delta_gb = value("VLLM_MOE_W2_DELTA_GB");
+  const Pools usual =
+      usual_pools(serving.mode, verdict.model ? &*verdict.model : nullptr, boot.world, gpu_bytes);
+  if (serving.base_cache_gb.empty() && usual.base_cache != 0)
+    serving.base_cache_gb = fmt::format("{:g}", usual.base_cache);
+  if (serving.delta_gb.empty() && usual.delta != 0) serving.delta_gb = fmt::format("{:g}", usual.delta);
   return environment_of(serving);
 }
 

@@ -13,6 +13,9 @@ namespace {
 
 constexpr double kBaseTarget = 0.99;
 constexpr double kDeltaTarget = 0.95;
+// Of a GPU's memory, for dense weights, KV cache and activations: 14.2 of 96 GiB in the profiles of ENGINE.md
+// section 5.
+constexpr double kKept = 0.15;
 
 std::uint64_t slot_bytes(format::Tier tier, const format::Geometry& geometry, std::uint64_t world) {
   const format::RankShape shape = format::rank_shape(geometry, world);
@@ -69,7 +72,10 @@ std::vector<ModeAdvice> advise(const format::Geometry& geometry, std::uint64_t s
     ModeAdvice advice;
     advice.mode = mode;
     advice.planes = planes;
+    const std::uint64_t kept =
+        static_cast<std::uint64_t>(kKept * static_cast<double>(budget.gpu_memory.value_or(0)));
     std::optional<std::uint64_t> gpu = budget.gpu_memory;
+    if (gpu) *gpu -= kept;
     if (format::switches(mode).host) {
       advice.base = pool(curve, base_slot, kBaseTarget, gpu);
       const std::uint64_t ram = std::min(budget.ram.value_or(planes), planes);
@@ -79,7 +85,11 @@ std::vector<ModeAdvice> advise(const format::Geometry& geometry, std::uint64_t s
                                   exact_size(ram), exact_size(planes));
     } else if (gpu) {
       if (*gpu < planes) {
-        advice.note = fmt::format("does not fit: the 2-bit planes alone take {}", exact_size(planes));
+        advice.note = fmt::format(
+            "does not fit: the 2-bit planes alone take {}, and dense weights, KV cache and activations need "
+            "some "
+            "{}",
+            exact_size(planes), short_size(kept));
         out.push_back(advice);
         continue;
       }
@@ -89,7 +99,7 @@ std::vector<ModeAdvice> advise(const format::Geometry& geometry, std::uint64_t s
       advice.delta = pool(curve, slot_bytes(*tier, geometry, world), kDeltaTarget, gpu);
     if (advice.note.empty() && budget.gpu_memory)
       advice.note = fmt::format("{} of --gpu-memory are left for dense weights, KV cache and activations",
-                                exact_size(gpu.value_or(0)));
+                                short_size(kept + gpu.value_or(0)));
     out.push_back(advice);
   }
   return out;

@@ -14,7 +14,9 @@
 namespace planesmith {
 
 struct Budget {
-  std::optional<std::uint64_t> gpu_memory, ram;  // bytes: of one GPU, and of the host for one rank
+  // Bytes: of one GPU, of which 15 % are left for dense weights, KV cache and activations; of the host for
+  // one rank.
+  std::optional<std::uint64_t> gpu_memory, ram;
 };
 
 // A pool on one rank: as many slots as the curve asks for and the budget allows.

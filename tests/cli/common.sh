@@ -64,15 +64,15 @@ kill_after_each() {
   [ $status = 0 ] || { fail "exit $status: $*"; sed 's/^/    /' "$WORK/err" | tail -5; }
   $check
 }
-# python_with PACKAGE: a virtual environment with a package from PyPI comes first on the PATH; made once for a build
-# directory. Skips the test where it cannot be made.
+# python_with PACKAGE...: a virtual environment with packages from PyPI comes first on the PATH; made once for a build
+# directory. Only what has a wheel is taken. Skips the test where it cannot be made.
 python_with() {
-  local venv=$BIN/../venv-$1
+  local venv; printf -v venv '%s-' "$@"; venv=$BIN/../venv-${venv%-}
   if ! [ -e "$venv/complete" ]; then
     rm -rf "$venv"
     { python3 -m venv "$venv" &&
-      timeout 120 "$venv/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 15 "$1" &&
-      : >"$venv/complete"; } >/dev/null 2>&1 || { rm -rf "$venv"; skip "$1 cannot be installed from PyPI here"; }
+      timeout 120 "$venv/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 15 --only-binary=:all: "$@" &&
+      : >"$venv/complete"; } >/dev/null 2>&1 || { rm -rf "$venv"; skip "$* cannot be installed from PyPI here"; }
   fi
   PATH=$venv/bin:$PATH
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Man pages and completions that the programs print of themselves.
 . "$(dirname "$0")/common.sh"
-programs="build-planescache build-fp4-packs verify-ckpt-id pack-chunks repack-experts"
+programs="build-planescache build-fp4-packs verify-ckpt-id pack-chunks repack-experts size-tiers"
 roff=$(command -v groff || true)
 [ -n "$roff" ] || echo "SKIPPED: the check of the man pages' markup, groff is not installed"
 
@@ -41,13 +41,34 @@ verify-ckpt-id --generate bash >"$completion"
 complete_with verify-ckpt-id ch | grep -qx check || fail "no completion of subcommands"
 complete_with verify-ckpt-id check --fp | grep -qx -- --fp4 || fail "no completion of a subcommand's flags"
 build-planescache --generate bash >"$completion"
-[ "$(complete_with build-planescache --fp4 '' | tr '\n' ' ')" = "none nibble quintal " ] || fail "no completion of values"
+offers() {  # offers WORDS PROGRAM ARGUMENT...: exactly these for the last argument
+  local want=$1 got; shift
+  [ -e "$WORK/$1.bash" ] || "$1" --generate bash >"$WORK/$1.bash"
+  completion=$WORK/$1.bash
+  got=$(complete_with "$@" | tr '\n' ' ')
+  [ "$got" = "$want " ] || fail "completion of '$*' offers '$got' instead of '$want'"
+}
+MODES="resident resident-split resident-2bit host host-split host-2bit"
+offers "none nibble quintal" build-planescache --fp4 ''
+offers "none nibble quintal" build-planescache --fp4 = ''
+offers "none nibble" build-planescache --fp4 = n; offers "nibble" build-planescache --fp4 ni
+offers "base delta fp4 fp4q deltaq" build-planescache --tiers ''
+offers "base,delta base,deltaq" build-fp4-packs --tiers base,d
+offers "$MODES" build-planescache --for ''; offers "$MODES" verify-ckpt-id check --for ''
+offers "base delta fp4 fp4q deltaq" verify-ckpt-id check --tiers ''
+offers "none nibble quintal" verify-ckpt-id check --fp4 ''; offers "auto sign alt" verify-ckpt-id check --zero-mode ''
+offers "nvfp4 mxfp4" repack-experts quantize --to ''
+offers "scalar" repack-experts analyze --isa s
+offers "tensor tensor-sym expert row block32" repack-experts build --granularity ''
+offers "sym reflink copy" repack-experts build --link ''; offers "auto always never" build-fp4-packs --reflink ''
+offers "xxh3 sha256 both" verify-ckpt-id verify --hash ''; offers "auto plain none" size-tiers --progress ''
+offers "man bash zsh" size-tiers --generate ''
 expect 2 build-planescache --generate fish
 says 'fish'
 
 # README: the flags of its commands exist, and so do the files it names.
 grep -oE "^    (${programs// /|}) .*" "$SOURCE/README.md" | sed 's/ #.*//' >"$WORK/commands"
-[ "$(cut -d' ' -f5 "$WORK/commands" | sort -u | wc -l)" = 5 ] || fail "README has no command for each program"
+[ "$(cut -d" " -f5 "$WORK/commands" | sort -u | wc -l)" = 6 ] || fail "README has no command for each program"
 while read -r program rest; do
   "$program" --generate man | sed 's/\\-/-/g' >"$WORK/page"
   for word in $rest; do

@@ -2,11 +2,11 @@
 # --profile, what is said about bytes that nothing vouches for, and what is refused.
 source "$(dirname "$0")/common.sh"
 cd "$WORK" || exit 1
-# Directories of packs, but for the source that a manifest names, and so its own digest.
+# Directories of packs, but for the source and family that a manifest names, and so its own digest.
 same_but_source() {
   local dir
   for dir in "$1" "$2"; do
-    rm -rf "compared-$dir"; cp -r "$dir" "compared-$dir"; sed -i -E '/^ "(source|digest)": /d' "compared-$dir"/*.manifest.json
+    rm -rf "compared-$dir"; cp -r "$dir" "compared-$dir"; sed -i -E '/^ "(source|family|digest)": /d' "compared-$dir"/*.manifest.json
   done
   diff -r "compared-$1" "compared-$2"
 }

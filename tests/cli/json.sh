@@ -82,10 +82,23 @@ document 0 repack-experts build "$odd/ck" "$odd/r" --levels 4 --granularity tens
 document 0 repack-experts gate "$odd/ck"
 document 1 verify-ckpt-id manifest "$odd/tree" -o "$odd/m.json"
 
-# Stopped: 143 and a document.
-[ -e "$SOURCE/manifests/result.schema.json" ] && for program in build-planescache build-fp4-packs verify-ckpt-id pack-chunks repack-experts; do
-  for command in $($program --generate bash | sed -n "s/^    \*) *$//; s/.*commands='\([^']*\)'.*/\1/p" | tail -1); do
-    case $tried in *"|$program $command|"* | *" $program $command|"*) ;; *) fail "no document of $program $command was looked at" ;; esac
+# size-tiers, and what a dry run of packs from a cache says.
+expect 0 make-trace t.npy --ticks 50 --layers 2 --experts 3 --per-layer 2 -q
+document 0 size-tiers t.npy --config "$CK" --policy engine --slots 1,4 --gpu-memory 96G
+document 1 size-tiers nowhere.npy
+document 0 build-fp4-packs --from-planescache c -o s3 -n
+has 'd["outlook"]["bytes_to_write"] > 0 and d["outlook"]["ckpt_id"] == "a" and d["peak_memory_bytes"] > 0'
+document 0 build-fp4-packs --from-planescache c -o s3 -n --estimate
+has 'd["outlook"]["estimate"]["seconds"] >= 0'
+# The command that comes next.
+document 0 build-planescache "$CK" -o c --ckpt-id a
+has '"verify-ckpt-id check --planescache c --ckpt-id a " in d["next"]'
+
+# Every subcommand that --help names was looked at.
+for program in build-planescache build-fp4-packs verify-ckpt-id pack-chunks repack-experts size-tiers; do
+  commands=$($program --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z0-9-]*\) .*/\1/p')
+  for command in ${commands:-""}; do
+    case $tried in *"$program${command:+ $command}|"*) ;; *) fail "no document of $program $command was looked at" ;; esac
   done
 done
 finish

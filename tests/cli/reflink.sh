@@ -36,7 +36,10 @@ for type in xfs btrfs ext4; do
     cp -a --reflink=always cache bare && rm bare/v2/*/*/manifest.json
     expect 0 build-fp4-packs --from-planescache bare -o unvouched --tiers base,delta,fp4,fp4q --config "$WORK/ck"
     prints '^shared    .*MiB .*, read for their digests; without a manifest of the cache nothing tells whether they are right'
-    diff -r right unvouched || fail "$type: packs from a cache without a manifest differ"
+    # Nor does anything tell what the cache was made of.
+    rm -rf compared; cp -r right compared
+    sed -i -E '/^ "(source|family|digest)": /d' compared/*.manifest.json unvouched/*.manifest.json
+    diff -r compared unvouched || fail "$type: packs from a cache without a manifest differ"
   fi
   diff -r right packs || fail "$type: packs from the cache differ"
   cd /; umount "$mounted"; mounted=

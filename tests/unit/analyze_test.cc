@@ -161,7 +161,9 @@ TEST_CASE("the report holds its data and the library, and no text can break out 
   }
   Fidelity fidelity = fidelity_of("ds4-mini");
   fidelity.tensors[0].name = "</script><b>@@chart.js@@";
-  const std::string page = report_html(fidelity, "<i>title</i>");
+  const std::string page = report_html(
+      fidelity,
+      {.directory = "/models/<i>title", .content_id = "0123", .date = "today", .version = "planesmith"});
   CHECK(page.find("Chart.js v") != std::string::npos);
   CHECK(page.find("<i>title") == std::string::npos);
   CHECK(page.find("</script><b>") == std::string::npos);
@@ -169,7 +171,7 @@ TEST_CASE("the report holds its data and the library, and no text can break out 
   const std::string mark = "id=\"data\">";
   const std::size_t begin = page.find(mark) + mark.size();
   const Json data = Json::parse(page.substr(begin, page.find("</script>", begin) - begin));
-  CHECK(data["title"] == "<i>title</i>");
+  CHECK(data["title"] == "<i>title");
   CHECK(data["heat"]["bias"].size() == 2);
   CHECK(data["heat"]["bias"][0].size() == 3);
   CHECK(data["levels"]["names"].size() == 16);

@@ -51,8 +51,12 @@ TEST_CASE("the table of modes (ENGINE.md section 2)") {
   for (const Mode mode : kModes) {
     CHECK(parse_mode(name(mode)) == mode);
     CHECK(mode_of(switches(mode)) == mode);
-    const Environment environment =
-        environment_of({.mode = mode, .ckpt_id = "x", .planes_cache = "/c", .store = "/s"});
+    const Environment environment = environment_of({.mode = mode,
+                                                    .ckpt_id = "x",
+                                                    .planes_cache = "/c",
+                                                    .store = "/s",
+                                                    .base_cache_gb = "8",
+                                                    .delta_gb = "2"});
     CHECK(settings_of(environment).mode() == mode);
   }
   CHECK(packs(Mode::resident) == std::vector{Tier::delta});
@@ -107,7 +111,12 @@ TEST_CASE("switches of an environment (ENGINE.md section 1)") {
 }
 
 TEST_CASE("what is printed is everything of ENGINE.md section 4 and nothing else") {
-  Serving serving{.mode = Mode::host_split, .ckpt_id = "it's", .planes_cache = "/c", .store = "/s"};
+  Serving serving{.mode = Mode::host_split,
+                  .ckpt_id = "it's",
+                  .planes_cache = "/c",
+                  .store = "/s",
+                  .base_cache_gb = "8",
+                  .delta_gb = "2"};
   CHECK(shell_lines(environment_of(serving)) ==
         "export VLLM_MOE_W2=1\n"
         "export VLLM_MOE_W2_BASE_CACHE_GB=8\n"
@@ -130,6 +139,20 @@ TEST_CASE("what is printed is everything of ENGINE.md section 4 and nothing else
   CHECK(host.at("VLLM_MOE_W2_DRAFT") == "1");
   CHECK(host.at("VLLM_MOE_W2_KS") == "7168,768");
   CHECK_THROWS_AS(docker_lines({{"A", "b\nc"}}), Error);
+}
+
+TEST_CASE("pools that host modes are given") {
+  const auto sizes = [](Mode mode, const KnownModel* model, std::uint64_t world,
+                        std::optional<std::uint64_t> gpu) {
+    const Pools pools = usual_pools(mode, model, world, gpu);
+    return std::pair(pools.base_cache, pools.delta);
+  };
+  CHECK(sizes(Mode::resident, &kFlash, 1, 96 * kGiB) == std::pair(0.0, 0.0));
+  CHECK(sizes(Mode::host, nullptr, 1, std::nullopt) == std::pair(8.0, 2.0));
+  CHECK(sizes(Mode::host_2bit, &kFlash, 1, std::nullopt) == std::pair(8.0, 0.0));
+  CHECK(sizes(Mode::host, &kFlash, 1, 96 * kGiB) == std::pair(57.0, 12.0));
+  CHECK(sizes(Mode::host_split, &kFlash, 2, 96 * kGiB) == std::pair(37.0, 12.0));  // all planes of a rank
+  CHECK(sizes(Mode::host, &kFlash, 1, kGiB) == std::pair(1.0, 1.0));
 }
 
 TEST_CASE("kernels (ENGINE.md section 3)") {

@@ -8,8 +8,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/size.h"
 #include "scratch.h"
 #include "synthetic/npy.h"
+#include "tiers/advice.h"
 #include "tiers/curve.h"
 #include "tiers/policy.h"
 #include "tiers/snapshot.h"
@@ -153,6 +155,25 @@ TEST_CASE("no policy beats Belady, and every pool of all pairs is as good as ano
     CHECK(replays[i].held <= replays[i].slots);
     if (replays[i].policy == "need") CHECK(replays[i].hits == 0);
   }
+}
+
+TEST_CASE("what is advised fits the memory that is named, with room for dense weights and KV cache") {
+  const format::Geometry flash{43, 256, 4096, 2048};
+  Distances curve;
+  for (std::uint32_t distance = 0; distance < 43 * 256; ++distance) curve.add(distance);
+  const std::uint64_t gpu = 96 * kGiB;
+  for (const ModeAdvice& advice : advise(flash, 43, 1, curve, {gpu, 64 * kGiB})) {
+    CAPTURE(name(advice.mode));
+    const bool host = format::switches(advice.mode).host;
+    double gib = host ? 0 : static_cast<double>(advice.planes) / static_cast<double>(kGiB);
+    if (advice.delta) gib += advice.delta->gib;
+    if (advice.base) gib += advice.base->gib;
+    CHECK(gib <= 0.85 * 96 + 1e-9);
+    if (!host && advice.delta) CHECK(gib > 0.85 * 96 - 0.1);  // and uses it
+    CHECK(advice.base_ram_gb.value_or(64) <= 64);
+  }
+  for (const ModeAdvice& advice : advise(flash, 43, 1, curve, {80 * kGiB, {}}))
+    CHECK(format::switches(advice.mode).host == (advice.note.find("does not fit") == std::string::npos));
 }
 
 TEST_CASE("policies that are not known are refused") {
