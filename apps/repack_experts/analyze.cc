@@ -27,7 +27,9 @@ struct AnalyzeFlags {
 };
 
 void declare(CLI::App& app, AnalyzeFlags& flags) {
-  app.add_option("source", flags.analyze.source, "Directory of a checkpoint of any family")->required();
+  app.add_option("source", flags.analyze.source,
+                 "Directory of a checkpoint of any family, or of BF16, F16 or F32 experts")
+      ->required();
   app.add_option("--layers", flags.layers, "Only these layer indices, such as 0-2,7 (default: all)");
   app.add_option(
       "--report", flags.report,
@@ -39,7 +41,9 @@ void declare(CLI::App& app, AnalyzeFlags& flags) {
 
 std::string text_of(const Fidelity& fidelity) {
   const FidelitySummary model = summary(fidelity);
-  std::string text = fmt::format("{} expert tensors, {} family\n\n", model.tensors, name(fidelity.family));
+  std::string text =
+      fmt::format("{} expert tensors, {} family{}\n\n", model.tensors, name(fidelity.family),
+                  fidelity.source.empty() ? "" : fmt::format(": what quantize makes of {}", fidelity.source));
   text += "layer  canonical  bias: asymmetric   symmetric      served  relative RMS: asymmetric  served\n";
   for (const std::uint64_t layer : layers(fidelity)) {
     const FidelitySummary sum = summary(fidelity, layer);
@@ -54,6 +58,12 @@ std::string text_of(const Fidelity& fidelity) {
   if (model.requantized)
     text += fmt::format("\nmean |bias| by zero mode: sign {:.6f}, alt {:.6f}, auto {:.6f}\n",
                         model.abs_bias_sign, model.abs_bias_alt, model.abs_bias_served);
+  if (model.of_floats)
+    text += fmt::format(
+        "\nagainst the {} weights, means over tensors\n"
+        "  NVFP4           relative RMS {:.4f}  |bias| {:.6f} of the mean magnitude\n"
+        "  2-bit codebook  relative RMS {:.4f}  |bias| {:.6f}\n",
+        fidelity.source, model.rms_nvfp4, model.abs_bias_nvfp4, model.rms_codebook, model.abs_bias_codebook);
   return text;
 }
 

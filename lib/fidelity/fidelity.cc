@@ -44,11 +44,19 @@ FidelitySummary summarize(const Fidelity& fidelity, Wanted wanted) {
       sum.abs_bias_sign += std::abs(served_bias(modes->sign));
       sum.abs_bias_alt += std::abs(served_bias(modes->alt));
     }
+    if (const auto& costs = tensor.costs) {
+      sum.of_floats = true;
+      sum.rms_nvfp4 += costs->nvfp4.rms;
+      sum.rms_codebook += costs->served.rms;
+      sum.abs_bias_nvfp4 += std::abs(costs->nvfp4.bias);
+      sum.abs_bias_codebook += std::abs(costs->served.bias);
+    }
   }
   if (sum.tensors == 0) return sum;
   for (double* mean : {&sum.bias_asymmetric, &sum.bias_symmetric, &sum.bias_served, &sum.abs_bias_asymmetric,
                        &sum.abs_bias_symmetric, &sum.abs_bias_served, &sum.rms_asymmetric, &sum.rms_symmetric,
-                       &sum.rms_served, &sum.abs_bias_sign, &sum.abs_bias_alt})
+                       &sum.rms_served, &sum.abs_bias_sign, &sum.abs_bias_alt, &sum.rms_nvfp4,
+                       &sum.rms_codebook, &sum.abs_bias_nvfp4, &sum.abs_bias_codebook})
     *mean /= static_cast<double>(sum.tensors);
   return sum;
 }
@@ -90,6 +98,9 @@ nlohmann::ordered_json tensor_json(const TensorFidelity& tensor) {
                           {"auto", modes->automatic_is_alt ? alt : sign},
                           {"auto_is", modes->automatic_is_alt ? "alt" : "sign"}};
   }
+  if (const auto& costs = tensor.costs)
+    json["against_floats"] = {{"nvfp4", {{"rel", costs->nvfp4.rms}, {"bias", costs->nvfp4.bias}}},
+                              {"codebook", {{"rel", costs->served.rms}, {"bias", costs->served.bias}}}};
   return json;
 }
 
@@ -108,6 +119,10 @@ nlohmann::ordered_json summary_json(const FidelitySummary& sum) {
   if (sum.requantized)
     json["zero_modes"] = {
         {"sign", sum.abs_bias_sign}, {"alt", sum.abs_bias_alt}, {"auto", sum.abs_bias_served}};
+  if (sum.of_floats)
+    json["against_floats"] = {
+        {"nvfp4", {{"mean_rel", sum.rms_nvfp4}, {"mean_abs_bias", sum.abs_bias_nvfp4}}},
+        {"codebook", {{"mean_rel", sum.rms_codebook}, {"mean_abs_bias", sum.abs_bias_codebook}}}};
   return json;
 }
 
@@ -185,7 +200,9 @@ Verdict verdict(const FidelitySummary& model) {
 nlohmann::ordered_json to_json(const Fidelity& fidelity) {
   const FidelitySummary model = summary(fidelity);
   const Verdict result = verdict(model);
-  nlohmann::ordered_json json = {{"family", name(fidelity.family)}, {"verdict", {{"holds", result.holds()}}}};
+  nlohmann::ordered_json json = {{"family", name(fidelity.family)}};
+  if (!fidelity.source.empty()) json["source"] = fidelity.source;
+  json["verdict"] = {{"holds", result.holds()}};
   for (const Verdict::Check& check : result.checks)
     json["verdict"]["checks"].push_back({{"holds", check.holds}, {"text", check.text}});
   json["model"] = summary_json(model);

@@ -19,6 +19,12 @@ struct CodebookFit {
   Deviation deviation;
 };
 
+// What became of floats, against them: how far off they are on average, in a direction and at all.
+struct FloatCost {
+  double bias = 0;  // sum of new - old, of the sum of |old|
+  double rms = 0;   // root of the sum of (new - old)^2, of that of old^2
+};
+
 struct TensorFidelity {
   std::string name;
   std::uint64_t layer = 0, expert = 0;  // layer index
@@ -32,6 +38,13 @@ struct TensorFidelity {
     bool automatic_is_alt = false;
   };
   std::optional<ZeroModes> zero_modes;
+
+  // Sources of floats, which are judged as the NVFP4 that quantize makes of them: what that costs, and what
+  // is served of it.
+  struct Costs {
+    FloatCost nvfp4, served;
+  };
+  std::optional<Costs> costs;
 
   CodebookFit asymmetric;         // the optimum of 4 levels; every zero goes the same way
   CodebookFit symmetric;          // the best {-b, -a, a, b}
@@ -53,12 +66,15 @@ struct FidelitySummary {
   double rms_asymmetric = 0, rms_symmetric = 0, rms_served = 0;                 // means of the relative RMS
   bool requantized = false;                    // then also, of what is served,
   double abs_bias_sign = 0, abs_bias_alt = 0;  // means of |bias| under the zero modes sign and alt
+  bool of_floats = false;  // then also, against the floats, means of the relative RMS and of |bias|,
+  double rms_nvfp4 = 0, rms_codebook = 0, abs_bias_nvfp4 = 0, abs_bias_codebook = 0;
 };
 
 struct Fidelity {
   Family family = Family::mxfp4;
   format::Geometry geometry{};
   std::vector<TensorFidelity> tensors;  // by layer, expert, projection
+  std::string source;                   // the dtype of a source of floats; else empty
 };
 FidelitySummary summary(const Fidelity& fidelity);
 FidelitySummary summary(const Fidelity& fidelity, std::uint64_t layer);

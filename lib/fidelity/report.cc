@@ -79,12 +79,18 @@ std::string words(const Fidelity& fidelity, const FidelitySummary& sum) {
         " Zeros keep their signs (mode sign): mean |bias| {:.4f}; alternate (alt): {:.4f}; the mode auto, "
         "which all figures here are for, chooses between them.",
         sum.abs_bias_sign, sum.abs_bias_alt);
+  if (sum.of_floats)
+    text += fmt::format(
+        " Against the {} weights, NVFP4 has a relative RMS error of {:.4f}, and what is served in 2 bits "
+        "{:.4f} "
+        "(means over tensors; mean |bias| {:.5f} and {:.5f} of the mean magnitude).",
+        fidelity.source, sum.rms_nvfp4, sum.rms_codebook, sum.abs_bias_nvfp4, sum.abs_bias_codebook);
   return text;
 }
 
 Json worst_json(const Fidelity& fidelity) {
   Json list = Json::array();
-  for (const TensorFidelity* tensor : worst(fidelity, kWorst))
+  for (const TensorFidelity* tensor : worst(fidelity, kWorst)) {
     list.push_back({{"name", tensor->name},
                     {"layer", tensor->layer},
                     {"expert", tensor->expert},
@@ -95,6 +101,9 @@ Json worst_json(const Fidelity& fidelity) {
                     {"best", levels_text(tensor->symmetric.levels)},
                     {"zeros", tensor->zero_share()},
                     {"positive", tensor->positive_zeros()}});
+    if (const auto& costs = tensor->costs)
+      list.back().update({{"nvfp4", costs->nvfp4.rms}, {"codebook", costs->served.rms}});
+  }
   return list;
 }
 
@@ -114,9 +123,12 @@ std::string report_html(const Fidelity& fidelity, const Evidence& evidence) {
         {"date", evidence.date},
         {"made by", evidence.version}}},
       {"limits", {{"bias", kMostBias}, {"rms", kMostRms}}},
-      {"what", fmt::format("Routed experts of the {} family, judged tensor by tensor; all errors in units of "
-                           "e2m1, before the scales.",
-                           name(fidelity.family))},
+      {"what", fmt::format("Routed experts {}, judged tensor by tensor; all errors in units of e2m1, before "
+                           "the scales.",
+                           fidelity.source.empty()
+                               ? fmt::format("of the {} family", name(fidelity.family))
+                               : fmt::format("in {}, as the {} that repack-experts quantize makes of them",
+                                             fidelity.source, name(fidelity.family)))},
       {"holds", result.holds()},
       {"checks", Json::array()},
       {"words", words(fidelity, sum)},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -184,6 +185,18 @@ std::optional<FloatType> float_type(Dtype dtype) {
     default:
       return std::nullopt;
   }
+}
+
+void refuse_nonfinite(const Checkpoint& checkpoint, const FloatMatrix& matrix, const FloatValues& values,
+                      std::uint64_t first) {
+  std::uint64_t at = 0;
+  while (std::isfinite(value_at(values, at))) ++at;
+  const std::uint64_t element = first + at, byte = matrix.offset + element * bytes_of(matrix.type);
+  throw Error(checkpoint.shard_path(*matrix.tensor),
+              fmt::format("element [{}, {}] of '{}' is {}; only finite weights can be quantized",
+                          element / matrix.cols, element % matrix.cols, matrix.module, value_at(values, at)))
+      .in_tensor(matrix.tensor->name)
+      .at(matrix.tensor->offset + byte);
 }
 
 FloatExperts find_float_experts(const Checkpoint& checkpoint) {

@@ -20,7 +20,7 @@ constexpr std::uint64_t kDivides = 512;  // values of a piece: whole batches of 
 class QuantizeJob : public Job {
  public:
   QuantizeJob(const Checkpoint& checkpoint, Fp4 to, std::vector<const FloatMatrix*> matrices)
-      : Job(tensors_of(to, matrices)), to_(to), matrices_(std::move(matrices)) {
+      : Job(tensors_of(to, matrices)), checkpoint_(checkpoint), to_(to), matrices_(std::move(matrices)) {
     for (const FloatMatrix* matrix : matrices_)
       places_.push_back(place_of(checkpoint, *matrix->tensor, matrix->offset));
   }
@@ -88,18 +88,10 @@ class QuantizeJob : public Job {
   float finite_max(JobIo& io, std::size_t m, const FloatValues& values, std::uint64_t first) const {
     const float most = io.kernels().max_magnitude(values);
     if (std::isfinite(most)) return most;
-    std::uint64_t at = 0;
-    while (std::isfinite(value_at(values, at))) ++at;
-    const FloatMatrix& matrix = *matrices_[m];
-    const std::uint64_t element = first + at, in_tensor = matrix.offset / bytes_of(matrix.type) + element;
-    throw Error(
-        *places_[m].path,
-        fmt::format("element [{}, {}] of '{}' is {}; only finite weights can be quantized",
-                    element / matrix.cols, element % matrix.cols, matrix.module, value_at(values, at)))
-        .in_tensor(matrix.tensor->name)
-        .at(matrix.tensor->offset + in_tensor * bytes_of(matrix.type));
+    refuse_nonfinite(checkpoint_, *matrices_[m], values, first);
   }
 
+  const Checkpoint& checkpoint_;
   Fp4 to_;
   std::vector<const FloatMatrix*> matrices_;
   std::vector<Place> places_;

@@ -19,14 +19,23 @@ quantized() {
     planes
   done
 }
-quantized
+# analyze: what either step costs is known before anything is written.
+costs() {
+  repack-experts analyze s --json -q >said.json 2>err || [ $? = 3 ] || fail "analyze of $*"
+  expect 0 python "$JUDGE" costs s <said.json || cat err
+}
+quantized; costs
 quantized seed=2
-quantized dtype=F16 fused=yes
+quantized dtype=F16 fused=yes; costs
 quantized dtype=F16 seed=2
 quantized dtype=F32 fused=weight seed=3
-quantized dtype=F32 seed=2
+quantized dtype=F32 seed=2; costs
 quantized fused=weight prefix=model.language_model. nested=yes
-quantized fused=yes prefix=language_model.model. drafter=mtp.0.
+quantized fused=yes prefix=language_model.model. drafter=mtp.0.; costs
+repack-experts analyze s --report page.html -q >out 2>err
+if [ -e page.html ]; then grep -q '"codebook":' page.html || fail "the page lacks what the codebook costs"; else says libjs-chart; fi
+expect 2 repack-experts analyze s --layers 0; says 'layer 0 has no routed experts'
+expect 2 repack-experts analyze s --memory 1kB; says 'smallest that works'
 quantized block=ffn prefix= drafter=mtp.0.
 quantized block=block_sparse_moe prefix=language_model.
 quantized drafter=layer fused=yes

@@ -3,6 +3,7 @@ out what must come of them by the formats' definitions.
 
     rewrite_judge.py make KIND DIR [key=value...]     KIND: floats, or a layout of hard_checkpoints.py
     rewrite_judge.py quantized SOURCE TARGET nvfp4|mxfp4
+    rewrite_judge.py costs SOURCE < JSON of `analyze --json`: what NVFP4 and the 2-bit codebook are off the floats
     rewrite_judge.py translated SOURCE TARGET         every module dequantized on both sides in float64, all else identical
 
 Exits 1 with the first difference."""
@@ -126,6 +127,46 @@ def quantized(source, target, to):
     print(f"{len(experts)} expert weights are as they must be, {len(here) - len(used)} other tensors identical")
 
 
+def balanced(units):
+    """Mode auto: whether zeros of one sign are to alternate. units: values of the projections that are one unit."""
+    zeros = np.concatenate([v[v == 0] for v in units])
+    negative = int(np.signbit(zeros).sum())
+    return min(negative, len(zeros) - negative) < 0.05 * len(zeros)
+
+
+def costs(source):
+    said = json.load(sys.stdin)
+    with open(source + "/config.json") as file:
+        config = json.load(file)
+    experts, _ = float_experts(read(source), config.get("text_config", config)["num_hidden_layers"])
+    assert {name + ".weight" for name in experts} == said["tensors"].keys()
+    nvfp4 = {}
+    for module, w in experts.items():
+        scale_2 = np.float32(max(np.abs(w).max(), np.abs(experts[mate(module)]).max())) / np.float32(2688)
+        scale_2 = np.float32(1) if scale_2 == 0 else scale_2
+        nibbles, scales = to_nvfp4(w, scale_2)
+        nvfp4[module] = E2M1[unpack(nibbles)] * E4M3[scales].astype(np.float64).repeat(16, -1) * np.float64(scale_2)
+    for module, w in experts.items():
+        v = nvfp4[module]
+        blocks = v.reshape(len(v), -1, 32)
+        amax = np.abs(blocks).max(-1)
+        x = np.where(amax == 0, -127, np.rint(np.log2(amax / 6 + 1e-30))).clip(-127, 127)
+        scale = np.exp2(x).repeat(32, -1)
+        alternate = balanced([v, nvfp4[mate(module)]])
+        sign = np.where((v == 0) & alternate, np.arange(v.shape[1]) % 2 == 1, np.signbit(v))
+        served = np.where(np.abs(v / scale) > 2.5, 4, 1) * np.where(sign, -1, 1) * scale
+        for name, new in (("nvfp4", v), ("codebook", served)):
+            old = w.astype(np.float64)
+            expected = {"rel": 0, "bias": 0}
+            if old.any():
+                with np.errstate(all="ignore"):
+                    expected = {"rel": np.sqrt(np.sum((new - old) ** 2) / np.sum(old ** 2)), "bias": np.sum(new - old) / np.sum(np.abs(old))}
+            got = said["tensors"][module + ".weight"]["against_floats"][name]
+            for key, value in expected.items():
+                assert np.isclose(got[key], value, rtol=1e-9, atol=1e-12), (module, name, key, got[key], value)
+    print(f"{len(experts)} costs are as they must be")
+
+
 def compare(expected, there):
     assert expected.keys() == there.keys(), sorted(expected.keys() ^ there.keys())[:5]
     for name, tensor in expected.items():
@@ -224,7 +265,7 @@ def main(command, *arguments):
     elif command == "make":
         make_quantized(arguments[0], arguments[1], **dict(a.split("=", 1) for a in arguments[2:]))
     else:
-        {"quantized": quantized, "translated": translated}[command](*arguments)
+        {"quantized": quantized, "costs": costs, "translated": translated}[command](*arguments)
 
 
 if __name__ == "__main__":
