@@ -13,7 +13,7 @@ libraries=(libcli11-dev libfmt-dev nlohmann-json3-dev libzstd-dev libarchive-dev
            libcurl4-openssl-dev libyaml-cpp-dev libjs-chart.js doctest-dev)
 build=(build-essential cmake ninja-build ccache pkg-config "${libraries[@]}")
 test=(clang libclang-rt-dev zstd xxhash python3 curl libarchive-tools)
-portable=(dpkg-dev debian-archive-keyring libacl1-dev liblz4-dev libbz2-dev liblzma-dev zlib1g-dev xz-utils python3)
+portable=(dpkg-dev debian-archive-keyring xz-utils python3)
 arm64=(g++-aarch64-linux-gnu qemu-user-static)
 ci=("${arm64[@]}" clang-format shellcheck)
 full=("${portable[@]}" busybox-static strace python3-venv clang-tidy clang-tools cppcheck slurm-wlm munge chromium debootstrap zsh groff)

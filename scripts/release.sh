@@ -22,7 +22,7 @@ name=planesmith-$version-linux-$ARCH
 build=build/portable toolchain=()
 case $ARCH in
   "$(uname -m)") ;;
-  aarch64) build=build/portable-$ARCH toolchain=(--toolchain "$PWD/cmake/arm64.cmake") ;;
+  aarch64) export CC=aarch64-linux-gnu-gcc; build=build/portable-$ARCH toolchain=(--toolchain "$PWD/cmake/arm64.cmake") ;;
   *) die "ARCH=$ARCH: this machine makes $(uname -m) and aarch64" ;;
 esac
 
@@ -53,8 +53,8 @@ while read -r package; do
   dpkg-query -W -f '${source:Package} ${source:Version}\n' "$package" >>"$licences/libraries"
   cp "/usr/share/doc/${package%:*}/copyright" "$licences/$source"
 done <<<"$packages"
-echo "curl $(cat "$build/deps/version")" >>"$licences/libraries"
-cp "$build/deps/licences/curl" "$licences/"
+cat "$build/deps/licences/libraries" >>"$licences/libraries"
+for licence in "$build"/deps/licences/*; do [ "${licence##*/}" = libraries ] || cp "$licence" "$licences/"; done
 sort -u -o "$licences/libraries" "$licences/libraries"
 grep -ohE '/usr/share/common-licenses/[A-Za-z]+-[0-9.]*[0-9]' "$licences"/* | sort -u | xargs cp -t "$licences/common"
 

@@ -90,6 +90,11 @@ la_ssize_t append(archive*, void* to, const void* bytes, std::size_t n) {
 
 }  // namespace
 
+#ifdef PLANESMITH_PORTABLE
+// The portable build's libarchive takes names for UTF-8 in every locale: the machine may have none but C.
+Utf8Locale::Utf8Locale() = default;
+Utf8Locale::~Utf8Locale() = default;
+#else
 Utf8Locale::Utf8Locale() : utf8_(newlocale(LC_CTYPE_MASK, "C.UTF-8", locale_t{})) {
   if (utf8_ == locale_t{})
     throw Error("the C library lacks the locale C.UTF-8, which file names in archives need");
@@ -100,6 +105,7 @@ Utf8Locale::~Utf8Locale() {
   uselocale(before_);
   freelocale(utf8_);
 }
+#endif
 
 std::string tar_header(const Member& member) {
   const Utf8Locale utf8;

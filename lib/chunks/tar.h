@@ -38,7 +38,7 @@ class Utf8Locale {
   ~Utf8Locale();
 
  private:
-  locale_t utf8_, before_;
+  locale_t utf8_{}, before_{};
 };
 
 }  // namespace planesmith::chunks

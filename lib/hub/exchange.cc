@@ -109,7 +109,8 @@ void Exchange::prepare(const Url& url, const Token& token, std::optional<ByteRan
   set(curl, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
   set(curl, CURLOPT_LOW_SPEED_LIMIT, kStallBytes);
   set(curl, CURLOPT_LOW_SPEED_TIME, kStallSeconds);
-  set(curl, CURLOPT_BUFFERSIZE, 512L << 10);
+  // Refused where a connection that failed has left its buffer behind, which then stays as it is.
+  curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 512L << 10);
   set(curl, CURLOPT_ERRORBUFFER, message_.get());
   set(curl, CURLOPT_FRESH_CONNECT, fresh ? 1L : 0L);
   set(curl, CURLOPT_WRITEFUNCTION, &Exchange::write);

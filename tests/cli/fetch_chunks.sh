@@ -167,4 +167,8 @@ trouble
 expect 2 fetch hf:me --out x
 expect 2 fetch me/cache --out x
 expect 2 fetch hf:me/cache set
+
+# A name that cannot be resolved is tried again, as often as any other failure.
+HF_ENDPOINT=http://no-such-host.invalid timeout 5 pack-chunks fetch hf:me/cache set --out "$WORK/unresolved" >"$WORK/out" 2>"$WORK/err"
+says 'again in 2 s'
 finish
