@@ -69,6 +69,9 @@ for name in ct-nvfp4a16-deepseek_v3 ct-nvfp4a16-all-deepseek_v3 ct-fp8_block-dee
   prints 'passed: '
   expect 0 build "$WORK/$name" "$WORK/planes-$name"
 done
+# Where the builder reads the source itself, too, translating changes no plane.
+expect 0 build "$C/fp8split-bf16-deepseek_v3" "$WORK/planes-before"
+for file in $(cd "$WORK/planes-before" && find . -name '*.bin'); do same "$WORK/planes-fp8split-bf16-deepseek_v3/$file" "$WORK/planes-before/$file"; done
 for name in ct-w4a16g32-deepseek_v3 ct-w8a8-deepseek_v3 ct-mixed-deepseek_v3 gptoss-mxfp4; do
   expect 1 repack-experts translate "$C/$name" "$WORK/refused"; absent "$WORK/refused"
 done

@@ -140,11 +140,11 @@ def base(prefix, block, **more):
     return rng, tensors, floats, config
 
 
-def make_floats(directory, dtype="BF16", prefix="model.", block="mlp", fused="", drafter="", nested="", seed="1"):
+def make_floats(directory, dtype="BF16", prefix="model.", block="mlp", fused="", drafter="", nested="", seed="1", kinds=""):
     rng, tensors, floats, config = base(prefix, block)
     rng = np.random.default_rng(int(seed))
     names = ("gate_proj", "up_proj", "down_proj") if block == "mlp" else ("w1", "w3", "w2")
-    kinds = iter(["", "constant", "zeros", "wild", "subnormal", "tail"] if int(seed) % 2 else
+    kinds = iter([""] * 6 if kinds == "plain" else ["", "constant", "zeros", "wild", "subnormal", "tail"] if int(seed) % 2 else
                  ["ties", "outlier", "wild", "", "zeros", "subnormal"])
     for layer in range(1, LAYERS):
         experts = []
