@@ -16,4 +16,21 @@ done
 expect 0 aarch64-linux-gnu-g++ -static "$WORK"/*.o -o "$WORK/kernels"
 expect 0 "$qemu" "$WORK/kernels" || cat "$WORK/out"
 prints '0 failed \| 0 skipped$'
+
+# The differential fuzz target, on inputs that are drawn: there is no fuzzer for this processor here.
+rm "$WORK"/*_test.cc.o "$WORK/main.cc.o"
+cat >"$WORK/draws.cc" <<'CC'
+#include <cstddef>
+#include <cstdint>
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t*, std::size_t);
+int main() {
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    const std::uint8_t input[] = {static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(i >> 8)};
+    LLVMFuzzerTestOneInput(input, sizeof input);
+  }
+}
+CC
+expect 0 $compiler -std=c++20 -O2 -ffp-contract=off -DFMT_HEADER_ONLY -Ilib -Itests -static \
+  tests/fuzz/kernels_fuzz.cc "$WORK"/*.o "$WORK/draws.cc" -o "$WORK/fuzz"
+expect 0 "$qemu" "$WORK/fuzz"
 finish
