@@ -46,7 +46,7 @@ packages_used() {
     grep -v "^$PWD/" | sort -u | xargs dpkg -S | sed 's/: .*//' | sort -u
 }
 licences=$root/share/doc/planesmith/licences
-mkdir -p "$licences/common"
+mkdir -p "$licences"
 packages=$(packages_used)
 while read -r package; do
   source=$(dpkg-query -W -f '${source:Package}' "$package")
@@ -56,7 +56,9 @@ done <<<"$packages"
 cat "$build/deps/licences/libraries" >>"$licences/libraries"
 for licence in "$build"/deps/licences/*; do [ "${licence##*/}" = libraries ] || cp "$licence" "$licences/"; done
 sort -u -o "$licences/libraries" "$licences/libraries"
-grep -ohE '/usr/share/common-licenses/[A-Za-z]+-[0-9.]*[0-9]' "$licences"/* | sort -u | xargs cp -t "$licences/common"
+texts=$(grep -ohE '/usr/share/common-licenses/[A-Za-z]+-[0-9.]*[0-9]' "$licences"/* | sort -u)
+mkdir "$licences/common"
+xargs cp -t "$licences/common" <<<"$texts"  # what the licences refer to
 
 mkdir -p dist
 tar --create --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
