@@ -25,8 +25,8 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
   request.ckpt_id = flags.identity.pin;
   request.trust = trust_of(flags);
   request.dry_run = flags.dry_run;
-  request.check_space = !flags.no_space_check;
-  if (flags.group_shared) share_with_group(context);
+  request.check_space = !flags.output.no_space_check;
+  if (flags.output.group_shared) share_with_group(context);
   request.drafts = flags.drafts;
   if (flags.layers) request.layers = parse_number_list(*flags.layers, "--layers");
   const FromCacheReport report = until_nobody_else(context, flags.wait, [&](const Context& each, bool again) {

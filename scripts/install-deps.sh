@@ -16,7 +16,8 @@ test=(clang libclang-rt-dev zstd xxhash python3 curl libarchive-tools)
 portable=(dpkg-dev debian-archive-keyring xz-utils python3)
 arm64=(g++-aarch64-linux-gnu qemu-user-static)
 ci=("${arm64[@]}" clang-format shellcheck)
-full=("${portable[@]}" busybox-static strace python3-venv clang-tidy clang-tools cppcheck slurm-wlm munge chromium debootstrap zsh groff)
+full=("${portable[@]}" busybox-static strace python3-venv clang-tidy clang-tools cppcheck slurm-wlm munge chromium debootstrap zsh groff
+      xfsprogs btrfs-progs dosfstools exfatprogs bindfs nfs-kernel-server)
 
 case ${1:-build} in
   build) wanted=("${build[@]}") ;;

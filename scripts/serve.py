@@ -42,6 +42,8 @@ def read_profile(name):
     if path is None:
         raise Wrong("'%s' is none of the profiles: %s" % (name, ", ".join(profiles())))
     try:
+        if os.path.getsize(path) > 1 << 20:
+            raise ValueError("it is larger than any")
         with open(path, encoding="utf-8") as file:
             profile = json.load(file)
         for key in ("name", "model", "mode", "world", "environment", "arguments", "container"):

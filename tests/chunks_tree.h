@@ -9,12 +9,21 @@
 #include <string>
 
 #include "base/file.h"
+#include "chunks/chunk_manifest.h"
 #include "chunks/pack.h"
+#include "fuzz/memory_os.h"
 #include "scratch.h"
 
 namespace chunks_tree {
 
 using namespace planesmith;
+
+// A manifest as it is read from a file of this name.
+inline chunks::ChunkManifest read_manifest(std::string_view text, const std::string& name) {
+  MemoryOs os;
+  os.put(name, text);
+  return chunks::read_chunk_manifest(Context{.os = os}, name);
+}
 
 inline std::string noise(std::size_t size, unsigned seed) {
   std::mt19937 random(seed);

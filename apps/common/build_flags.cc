@@ -86,9 +86,7 @@ void add_build_flags(CLI::App& app, BuildFlags& flags) {
   app.add_flag("--wait", flags.wait,
                "Wait for layers that another run is writing, and write those that it leaves");
   app.add_flag("--json", flags.json, "Print one JSON document instead of text");
-  app.add_flag("--no-space-check", flags.no_space_check, "Start even where free space seems not to suffice");
-  app.add_flag("--group-shared", flags.group_shared,
-               "Share the output and its locks with the group of the directory");
+  add_output_flags(app, flags.output);
   app.add_option("--backend", flags.backend, "What converts: auto, cpu, cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
@@ -114,8 +112,8 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
   if (flags.layers) request.layers = parse_number_list(*flags.layers, "--layers");
   request.drafts = flags.drafts;
   target.trust = trust_of(flags);
-  target.check_space = !flags.no_space_check;
-  if (flags.group_shared) share_with_group(context);
+  target.check_space = !flags.output.no_space_check;
+  if (flags.output.group_shared) share_with_group(context);
 
   const Checkpoint checkpoint = Checkpoint::open(context, flags.checkpoint);
   const Model model = find_experts(checkpoint, request.drafts);

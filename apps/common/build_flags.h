@@ -7,6 +7,7 @@
 #include "common/file_flags.h"
 #include "common/flag_values.h"
 #include "common/identity_flags.h"
+#include "common/output_flags.h"
 #include "common/program.h"
 #include "format/planescache.h"
 #include "pipeline/build.h"
@@ -22,7 +23,7 @@ struct BuildFlags {
   IdentityOptions identity;
   FileFlags files;
   bool force = false, recheck = false, dry_run = false, estimate = false, wait = false, json = false;
-  bool group_shared = false, no_space_check = false;
+  OutputFlags output;
 };
 
 // --for, --world, --rank, --zero-mode, --layers, --drafts, -f, -n, --estimate, --recheck, --wait, --json,

@@ -2,9 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
+#include "base/file_status.h"
 #include "base/lock_file.h"
 #include "base/paths.h"
 
@@ -28,12 +31,22 @@ void write_through(Os& os, const std::string& path, std::string_view text) {
   os.close(fd);
 }
 
+// A link or pipe that another user put where the output goes. Root's are as good as ours.
+bool is_planted(const struct stat& there) {
+  return (S_ISLNK(there.st_mode) || S_ISFIFO(there.st_mode)) && there.st_uid != geteuid() &&
+         there.st_uid != 0;
+}
+
 }  // namespace
 
 void write_output(const Context& context, const std::string& path, std::string_view text) {
   Os& os = context.os;
   std::string real = path;
-  if (exists(os, path)) {
+  struct stat there {};
+  const bool planted = os.lstat(path.c_str(), &there) == 0 && is_planted(there);
+  if (planted && !S_ISLNK(there.st_mode))
+    throw Error(path, fmt::format("is a pipe that belongs to {}", owner_and_mode(there)));
+  if (!planted && exists(os, path)) {  // a link of another user is replaced, not followed
     const mode_t mode = status(os, path).st_mode;
     if (S_ISDIR(mode)) throw Error(path, "is a directory; give the name of a file");
     if (!S_ISREG(mode)) return write_through(os, path, text);

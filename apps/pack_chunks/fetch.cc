@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "common/output_flags.h"
 #include "pack_chunks/commands.h"
 
 namespace planesmith {
@@ -12,6 +13,7 @@ namespace {
 
 struct FetchFlags {
   hub::FetchOptions options;
+  OutputFlags output;
   bool json = false;
 };
 
@@ -34,6 +36,7 @@ void declare(CLI::App& app, FetchFlags& flags) {
   app.add_option("--exclude", flags.options.exclude, "Leave out what matches this glob; may be repeated");
   app.add_flag("-f,--force", flags.options.force, "Replace files that are there with other contents");
   app.add_flag("-n,--dry-run", flags.options.dry_run, "Show what there is to fetch, write nothing");
+  add_output_flags(app, flags.output);
   app.add_flag("--json", flags.json, "Print the result as JSON");
 }
 
@@ -68,7 +71,10 @@ void show(const hub::FetchResult& result, const FetchFlags& flags) {
 }
 
 int run(Context& context, const FetchFlags& flags) {
-  const hub::FetchResult result = hub::fetch(flags.options, context);
+  hub::FetchOptions options = flags.options;
+  options.check_space = !flags.output.no_space_check;
+  if (flags.output.group_shared) share_with_group(context);
+  const hub::FetchResult result = hub::fetch(options, context);
   suggest_next(result.next);
   show(result, flags);
   return 0;

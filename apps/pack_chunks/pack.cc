@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "common/output_flags.h"
 #include "pack_chunks/commands.h"
 
 namespace planesmith {
@@ -15,6 +16,7 @@ struct PackFlags {
   chunks::PackOptions options;
   std::string part_size = "16GB", frame_size = "16MiB", hash = "both";
   bool dry_run = false, to_stdout = false, json = false;
+  OutputFlags output;
 };
 
 void declare(CLI::App& app, PackFlags& flags) {
@@ -42,12 +44,12 @@ void declare(CLI::App& app, PackFlags& flags) {
                "Go on only from finished parts whose content is right, not by record and size");
   app.add_flag("-f,--force", flags.options.force, "Replace what is there under this name");
   app.add_flag("-n,--dry-run", flags.dry_run, "Check and show the plan, write nothing");
+  add_output_flags(app, flags.output);
   app.add_flag("--json", flags.json, "Print the result as JSON");
 }
 
-void show_plan(const chunks::PackPlan& plan, const PackFlags& flags) {
-  const chunks::PackOptions& options = flags.options;
-  if (flags.json) {
+void show_plan(const chunks::PackPlan& plan, const chunks::PackOptions& options, bool json) {
+  if (json) {
     print_json({{"members", plan.layout.members().size()},
                 {"content_bytes", plan.content_size()},
                 {"stream_bytes", plan.layout.size()},
@@ -94,7 +96,9 @@ void show_result(const chunks::PackResult& result, const chunks::PackPlan& plan,
 }
 
 int run(Context& context, const PackFlags& flags) {
+  if (flags.output.group_shared) share_with_group(context);
   chunks::PackOptions options = flags.options;
+  options.check_space = !flags.output.no_space_check;
   options.part_size = parse_size(flags.part_size, "--part-size");
   options.frame_size = parse_size(flags.frame_size, "--frame-size");
   options.xxh3 = HashChoice(flags.hash).xxh3;
@@ -113,8 +117,7 @@ int run(Context& context, const PackFlags& flags) {
                                    options.level));
   const chunks::PackPlan plan = chunks::plan_pack(options, context);
   if (flags.dry_run)
-    show_plan(plan, PackFlags{options, flags.part_size, flags.frame_size, flags.hash, true, flags.to_stdout,
-                              flags.json});
+    show_plan(plan, options, flags.json);
   else if (flags.to_stdout)
     chunks::pack_to_stream(plan, options, STDOUT_FILENO, context);
   else

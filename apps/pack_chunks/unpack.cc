@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/paths.h"
 #include "base/size.h"
+#include "common/output_flags.h"
 #include "hub/next_step.h"
 #include "pack_chunks/commands.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 struct UnpackFlags {
   chunks::UnpackOptions options;
+  OutputFlags output;
   std::vector<std::string> inputs;
   std::string name, manifest;
   bool json = false;
@@ -39,6 +41,7 @@ void declare(CLI::App& app, UnpackFlags& flags) {
                "Modes as the archive has them; default: as the umask leaves them, never writable for all");
   app.add_flag("-f,--force", flags.options.force, "Replace files that are there with other contents");
   app.add_flag("-n,--dry-run", flags.options.dry_run, "Check and count, write nothing");
+  add_output_flags(app, flags.output);
   app.add_flag("--json", flags.json, "Print the result as JSON");
 }
 
@@ -62,10 +65,12 @@ std::vector<std::string> places_of(const chunks::ChunkSet& set, const std::strin
 }
 
 int run(Context& context, const UnpackFlags& flags) {
+  chunks::UnpackOptions options = flags.options;
+  options.check_space = !flags.output.no_space_check;
+  if (flags.output.group_shared) share_with_group(context);
   const bool from_stdin = flags.inputs == std::vector<std::string>{"-"};
   const chunks::ChunkSet set = set_of(flags, from_stdin, context);
-  const chunks::UnpackResult result =
-      chunks::unpack(set, from_stdin ? STDIN_FILENO : -1, flags.options, context);
+  const chunks::UnpackResult result = chunks::unpack(set, from_stdin ? STDIN_FILENO : -1, options, context);
   if (!flags.options.dry_run) suggest_next(hub::next_step(places_of(set, flags.options.out), context));
   if (flags.json) {
     print_json({{"name", set.name},

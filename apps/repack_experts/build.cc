@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "common/flag_values.h"
 #include "common/output.h"
+#include "common/output_flags.h"
 #include "repack/repack.h"
 #include "repack_experts/commands.h"
 #include "repack_experts/rewrite_flags.h"
@@ -15,6 +16,7 @@ namespace {
 struct BuildOptions {
   RepackOptions repack;
   std::string granularity, link = "sym", stats_out;
+  OutputFlags output;
   bool json = false;
 };
 
@@ -38,6 +40,7 @@ void declare(CLI::App& app, BuildOptions& options) {
   app.add_flag("--recheck", repack.recheck, "Compare finished files with the source, not only their sizes");
   app.add_flag("-n,--dry-run", repack.dry_run,
                "Check everything and print the plan; read no weights, write nothing");
+  add_output_flags(app, options.output);
   app.add_flag("--json", options.json, "Print the statistics as JSON instead of text");
 }
 
@@ -65,8 +68,10 @@ std::string text_of(const RepackResult& result, const BuildOptions& options) {
 }
 
 int run(Context& context, const BuildOptions& options) {
+  if (options.output.group_shared) share_with_group(context);
   RepackOptions repack_options = options.repack;
   repack_options.granularity = parse_granularity(options.granularity);
+  repack_options.check_space = !options.output.no_space_check;
   repack_options.link = parse_link_mode(options.link);
   if (!options.stats_out.empty()) {
     refuse_input(context, options.stats_out, repack_options.source);

@@ -28,7 +28,7 @@ void declare(CLI::App& app, FinishOptions& options) {
 }
 
 int run(Context& context, const FinishOptions& options) {
-  const RewriteOptions rewrite_options = options_of(options.rewrite);
+  const RewriteOptions rewrite_options = options_of(options.rewrite, context);
   const FinishResult result = finish(context, options.from, rewrite_options);
   std::optional<AuditReport> report;
   if (!rewrite_options.dry_run) {

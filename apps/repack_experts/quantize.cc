@@ -27,7 +27,7 @@ void declare(CLI::App& app, QuantizeOptions& options) {
 }
 
 int run(Context& context, const QuantizeOptions& options) {
-  const RewriteOptions rewrite_options = options_of(options.rewrite);
+  const RewriteOptions rewrite_options = options_of(options.rewrite, context);
   const QuantizeResult result = quantize(context, parse_fp4(options.to), rewrite_options);
   if (!rewrite_options.dry_run) suggest_audit(rewrite_options.target, rewrite_options.source);
   if (options.rewrite.json) {

@@ -19,12 +19,15 @@ void add_rewrite_flags(CLI::App& app, RewriteFlags& flags) {
   app.add_flag("--recheck", options.recheck, "Compare finished files with the source, not only their sizes");
   app.add_flag("-n,--dry-run", options.dry_run,
                "Check everything and print the plan; read no weights, write nothing");
+  add_output_flags(app, flags.output);
   app.add_flag("--json", flags.json, "Print the result as JSON instead of text");
 }
 
-RewriteOptions options_of(const RewriteFlags& flags) {
+RewriteOptions options_of(const RewriteFlags& flags, Context& context) {
+  if (flags.output.group_shared) share_with_group(context);
   RewriteOptions options = flags.options;
   options.link = parse_link_mode(flags.link);
+  options.check_space = !flags.output.no_space_check;
   return options;
 }
 

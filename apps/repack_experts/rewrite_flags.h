@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "common/flag_values.h"
+#include "common/output_flags.h"
 #include "rewrite/rewrite.h"
 
 namespace planesmith {
@@ -12,13 +13,14 @@ namespace planesmith {
 struct RewriteFlags {
   RewriteOptions options;
   std::string link = "sym";
+  OutputFlags output;
   bool json = false;
 };
 
-// The target, --link, --isa, -f, --recheck, -n, --json. `what`: of the source that the target lies outside
-// of.
+// --link, --isa, -f, --recheck, -n, --json, --no-space-check, --group-shared.
 void add_rewrite_flags(CLI::App& app, RewriteFlags& flags);
-RewriteOptions options_of(const RewriteFlags& flags);
+// The options, with the flags of the output applied to the context.
+RewriteOptions options_of(const RewriteFlags& flags, Context& context);
 
 // That the new checkpoint is compared with its source next.
 void suggest_audit(const std::string& target, const std::string& source);

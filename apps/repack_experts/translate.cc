@@ -59,7 +59,7 @@ Json json_of(const TranslateResult& result) {
 
 int run(Context& context, const TranslateFlags& flags) {
   TranslateOptions options = flags.translate;
-  options.rewrite = options_of(flags.rewrite);
+  options.rewrite = options_of(flags.rewrite, context);
   const TranslateResult result = translate(context, options);
   if (!options.rewrite.dry_run) suggest_audit(options.rewrite.target, options.rewrite.source);
   if (flags.rewrite.json)

@@ -8,7 +8,7 @@ namespace {
 
 struct RepairFlags {
   RepairRequest request;
-  bool json = false;
+  bool group_shared = false, json = false;
 };
 
 void declare(CLI::App& app, RepairFlags& flags) {
@@ -17,10 +17,13 @@ void declare(CLI::App& app, RepairFlags& flags) {
                  "Checkpoint that they were made from, for what has to be made again");
   app.add_option("--source", flags.request.source, "Directory that chunks were packed from, likewise");
   app.add_flag("-n,--dry-run", flags.request.dry_run, "Verify, and show what would be done; change nothing");
+  app.add_flag("--group-shared", flags.group_shared,
+               "Share what is written and its locks with the group of the directory");
   app.add_flag("--json", flags.json, "Print one JSON document");
 }
 
 int run(Context& context, const RepairFlags& flags) {
+  if (flags.group_shared) share_with_group(context);
   const std::unique_ptr<Backend> backend = make_backend({});
   const RepairReport report = repair(context, flags.request, *backend);
   if (flags.json)

@@ -163,7 +163,7 @@ std::optional<Dir> Dir::find_dir(const std::string& name) const {
 
 Dir Dir::make_dir(const std::string& name, mode_t mode) const {
   const Place at = place(name);
-  if (os_->mkdirat(at.dir.fd(), at.name.c_str(), mode) == 0)
+  if (retried([&] { return os_->mkdirat(at.dir.fd(), at.name.c_str(), mode); }) == 0)
     at.dir.sync();
   else if (errno != EEXIST)
     fail(name, "cannot make the directory", errno);
@@ -258,7 +258,8 @@ std::optional<struct stat> Dir::look(const std::string& name) const {
   } else {
     at = Place{*this, name};
   }
-  if (os_->fstatat(at->dir.fd(), at->name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0) return st;
+  if (retried([&] { return os_->fstatat(at->dir.fd(), at->name.c_str(), &st, AT_SYMLINK_NOFOLLOW); }) == 0)
+    return st;
   if (errno == ENOENT) return std::nullopt;
   fail(name, "cannot stat", errno);
 }
@@ -271,7 +272,7 @@ struct stat Dir::status(const std::string& name) const {
 
 struct stat Dir::status() const {
   struct stat st {};
-  if (os_->fstat(handle_->fd, &st) != 0) fail_errno(path_, "cannot stat", errno);
+  if (retried([&] { return os_->fstat(handle_->fd, &st); }) != 0) fail_errno(path_, "cannot stat", errno);
   return st;
 }
 
@@ -282,7 +283,9 @@ bool Dir::leads_to(const std::string& name, const File& file) const {
 
 bool Dir::try_rename(const std::string& from, const Dir& to_dir, const std::string& to) const {
   const Place source = place(from), target = to_dir.place(to);
-  if (os_->renameat(source.dir.fd(), source.name.c_str(), target.dir.fd(), target.name.c_str()) == 0)
+  if (retried([&] {
+        return os_->renameat(source.dir.fd(), source.name.c_str(), target.dir.fd(), target.name.c_str());
+      }) == 0)
     return true;
   if (errno == EXDEV) return false;
   fail(from, fmt::format("cannot rename to {}", to_dir.path_of(to)), errno);
@@ -295,7 +298,9 @@ void Dir::rename(const std::string& from, const Dir& to_dir, const std::string& 
 
 bool Dir::try_link(const std::string& from, const Dir& to_dir, const std::string& to) const {
   const Place source = place(from), target = to_dir.place(to);
-  if (os_->linkat(source.dir.fd(), source.name.c_str(), target.dir.fd(), target.name.c_str()) == 0)
+  if (retried([&] {
+        return os_->linkat(source.dir.fd(), source.name.c_str(), target.dir.fd(), target.name.c_str());
+      }) == 0)
     return true;
   switch (const int error = errno; error) {
     case EPERM:
@@ -317,14 +322,15 @@ void Dir::link(const std::string& from, const Dir& to_dir, const std::string& to
 
 void Dir::symlink(const std::string& target, const std::string& name) const {
   const Place at = place(name);
-  if (os_->symlinkat(target.c_str(), at.dir.fd(), at.name.c_str()) != 0)
+  if (retried([&] { return os_->symlinkat(target.c_str(), at.dir.fd(), at.name.c_str()); }) != 0)
     fail(name, "cannot make a symbolic link", errno);
 }
 
 std::string Dir::read_link(const std::string& name) const {
   const Place at = place(name);
   std::string text(PATH_MAX, '\0');  // no link is longer
-  const ssize_t n = os_->readlinkat(at.dir.fd(), at.name.c_str(), text.data(), text.size());
+  const ssize_t n =
+      retried([&] { return os_->readlinkat(at.dir.fd(), at.name.c_str(), text.data(), text.size()); });
   if (n < 0) fail(name, "cannot read the link", errno);
   text.resize(static_cast<std::size_t>(n));
   return text;
@@ -332,14 +338,14 @@ std::string Dir::read_link(const std::string& name) const {
 
 bool Dir::unlink(const std::string& name) const {
   const Place at = place(name);
-  if (os_->unlinkat(at.dir.fd(), at.name.c_str(), 0) == 0) return true;
+  if (retried([&] { return os_->unlinkat(at.dir.fd(), at.name.c_str(), 0); }) == 0) return true;
   if (errno == ENOENT) return false;
   fail(name, "cannot remove", errno);
 }
 
 bool Dir::rmdir(const std::string& name) const {
   const Place at = place(name);
-  if (os_->unlinkat(at.dir.fd(), at.name.c_str(), AT_REMOVEDIR) == 0) return true;
+  if (retried([&] { return os_->unlinkat(at.dir.fd(), at.name.c_str(), AT_REMOVEDIR); }) == 0) return true;
   if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOENT) return false;
   fail(name, "cannot remove the directory", errno);
 }

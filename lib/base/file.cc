@@ -81,7 +81,7 @@ void File::fail(const char* what) const {
 
 struct stat File::status() const {
   struct stat st {};
-  if (os_->fstat(fd_, &st) != 0) fail("cannot stat");
+  if (retried([&] { return os_->fstat(fd_, &st); }) != 0) fail("cannot stat");
   return st;
 }
 
@@ -141,7 +141,7 @@ void File::sync_all() {
 }
 
 void File::chmod(mode_t mode) {
-  if (os_->fchmod(fd_, mode) == 0) return;
+  if (retried([&] { return os_->fchmod(fd_, mode); }) == 0) return;
   switch (errno) {
     case EPERM:
     case ENOTSUP:
@@ -182,26 +182,26 @@ void File::start_writeback(std::uint64_t offset, std::uint64_t n) const {
 
 bool exists(Os& os, const std::string& path) {
   struct stat st {};
-  if (os.stat(path.c_str(), &st) == 0) return true;
+  if (retried([&] { return os.stat(path.c_str(), &st); }) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
   fail_errno(path, "cannot stat", errno);
 }
 
 struct stat status(Os& os, const std::string& path) {
   struct stat st {};
-  if (os.stat(path.c_str(), &st) != 0) fail_errno(path, "cannot stat", errno);
+  if (retried([&] { return os.stat(path.c_str(), &st); }) != 0) fail_errno(path, "cannot stat", errno);
   return st;
 }
 
 void make_dirs(Os& os, const std::string& path) {
   if (path.empty() || path == "/" || path == ".") return;
   struct stat st {};
-  if (os.stat(path.c_str(), &st) == 0) {
+  if (retried([&] { return os.stat(path.c_str(), &st); }) == 0) {
     if (!S_ISDIR(st.st_mode)) throw Error(path, "exists and is not a directory");
     return;
   }
   make_dirs(os, parent_of(path));
-  if (os.mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
+  if (retried([&] { return os.mkdir(path.c_str(), 0777); }) != 0 && errno != EEXIST)
     fail_errno(path, "cannot make the directory", errno);
   sync_dir(os, parent_of(path));
 }
@@ -229,21 +229,22 @@ void sync_directory(Os& os, int fd, const std::string& path) {
 }
 
 void rename_file(Os& os, const std::string& from, const std::string& to) {
-  if (os.rename(from.c_str(), to.c_str()) != 0)
+  if (retried([&] { return os.rename(from.c_str(), to.c_str()); }) != 0)
     fail_errno(from, fmt::format("cannot rename to {}", to).c_str(), errno);
 }
 
 void link_file(Os& os, const std::string& from, const std::string& to) {
-  if (os.link(from.c_str(), to.c_str()) != 0)
+  if (retried([&] { return os.link(from.c_str(), to.c_str()); }) != 0)
     fail_errno(from, fmt::format("cannot make the hard link {}", to).c_str(), errno);
 }
 
 void remove_file(Os& os, const std::string& path) {
-  if (os.unlink(path.c_str()) != 0 && errno != ENOENT) fail_errno(path, "cannot remove", errno);
+  if (retried([&] { return os.unlink(path.c_str()); }) != 0 && errno != ENOENT)
+    fail_errno(path, "cannot remove", errno);
 }
 
 bool remove_dir_if_empty(Os& os, const std::string& path) {
-  if (os.rmdir(path.c_str()) == 0) return true;
+  if (retried([&] { return os.rmdir(path.c_str()); }) == 0) return true;
   if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOENT) return false;
   fail_errno(path, "cannot remove the directory", errno);
 }
@@ -283,7 +284,7 @@ std::string real_path(const std::string& path) {
 
 std::string read_link(Os& os, const std::string& path) {
   std::string text(PATH_MAX, '\0');  // no link is longer
-  const ssize_t n = os.readlinkat(AT_FDCWD, path.c_str(), text.data(), text.size());
+  const ssize_t n = retried([&] { return os.readlinkat(AT_FDCWD, path.c_str(), text.data(), text.size()); });
   if (n < 0) fail_errno(path, "cannot read the link", errno);
   text.resize(static_cast<std::size_t>(n));
   return text;

@@ -1,5 +1,5 @@
-// What every call into the operating system has around it: repeated where a signal interrupted it, an Error
-// where it failed. For base/ only.
+// What every call into the operating system has around it: repeated where a signal interrupted it or a server
+// forgot a handle, an Error where it failed. For base/ only.
 #pragma once
 
 #include <errno.h>
@@ -12,10 +12,15 @@ namespace planesmith {
 
 class File;
 
+// NFS says ESTALE where the server knows a handle no more: after a file was replaced by another machine or
+// the server was started again. Whether the call is to be made once more, after a moment; `tries` counts.
+bool stale_for_a_moment(int& tries);
+
 template <typename Call>
 auto retried(Call call) {
+  int stale = 0;
   auto result = call();
-  while (result == -1 && errno == EINTR) result = call();
+  while (result == -1 && (errno == EINTR || (errno == ESTALE && stale_for_a_moment(stale)))) result = call();
   return result;
 }
 

@@ -19,21 +19,19 @@ std::optional<std::uint64_t> known_free_space(Os& os, const std::string& directo
   }
   if (st.f_bavail != 0 || (st.f_blocks != 0 && st.f_bfree == 0))
     return static_cast<std::uint64_t>(st.f_bavail) * st.f_frsize;
-  os.note_once("free space", fmt::format("{}: this file system does not tell "
-                                         "how much space is free; make sure "
-                                         "that the output fits",
+  os.note_once("free space", fmt::format("{}: this file system does not tell how much space is free; make "
+                                         "sure that the output fits",
                                          path));
   return std::nullopt;
 }
 
-void require_space(Os& os, const std::string& directory, std::uint64_t bytes) {
-  if (bytes == 0) return;
+void require_space(Os& os, const std::string& directory, std::uint64_t bytes, std::uint64_t reused) {
+  if (bytes <= reused) return;
   const std::optional<std::uint64_t> available = known_free_space(os, directory);
-  if (available && bytes > *available)
-    throw Error(directory, fmt::format("not enough space: {} needed, {} free; free some, "
-                                       "or go on all the same with "
-                                       "--no-space-check",
-                                       exact_size(bytes), exact_size(*available)));
+  if (available && bytes - reused > *available)
+    throw Error(directory, fmt::format("not enough space: {} needed, {} free; free some, or go on all the "
+                                       "same with --no-space-check",
+                                       exact_size(bytes), exact_size(*available + reused)));
 }
 
 }  // namespace planesmith

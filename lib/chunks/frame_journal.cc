@@ -11,7 +11,7 @@ namespace planesmith::chunks {
 namespace {
 
 constexpr const char* kName = "journal";
-constexpr std::uint64_t kMostBytes = 256 * kMiB;
+constexpr std::uint64_t kMostBytes = 16 * kMiB;  // two million frames
 
 // Another one after each start of the system; empty where it is not told.
 std::string boot_id(Os& os) {

@@ -25,6 +25,7 @@ struct PackOptions : ScanOptions {
   bool xxh3 = true, sha256 = true;  // digests of the parts
   bool force = false;               // replaces what is there under this name
   bool recheck = false;             // trusts finished parts by content
+  bool check_space = true;          // refuses what does not fit into the free space
 };
 
 struct PackPlan {

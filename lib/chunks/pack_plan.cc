@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/space.h"
 #include "base/text.h"
 #include "chunks/chunk_set.h"
 #include "chunks/frame.h"
@@ -61,17 +62,15 @@ std::uint64_t bytes_to_reuse(const PackOptions& options, const Context& context)
 }
 
 void check_space(const PackPlan& plan, const PackOptions& options, const Context& context) {
-  if (options.out.empty()) return;
-  const std::uint64_t room =
-      free_space(context.os, nearest_existing(context.os, options.out)) + bytes_to_reuse(options, context);
-  if (plan.most_bytes <= room) return;
-  if (options.level == 0)
-    throw Error(options.out,
-                fmt::format("has room for {}, {} are needed", exact_size(room), exact_size(plan.most_bytes)));
+  if (options.out.empty() || !options.check_space) return;
+  const std::uint64_t reused = bytes_to_reuse(options, context);
+  if (options.level == 0) return require_space(context.os, options.out, plan.most_bytes, reused);
+  const std::optional<std::uint64_t> free = known_free_space(context.os, options.out);
+  if (!free || plan.most_bytes <= *free + reused) return;
   context.progress.say(
       fmt::format("{} has room for {}; the parts take {} if nothing can be compressed. If the disk fills up, "
                   "make room and run the same command again to go on",
-                  printable(options.out), exact_size(room), exact_size(plan.most_bytes)));
+                  printable(options.out), exact_size(*free + reused), exact_size(plan.most_bytes)));
 }
 
 }  // namespace

@@ -11,14 +11,13 @@ namespace planesmith::chunks {
 namespace {
 
 constexpr const char* kLock = "lock";
-constexpr std::uint64_t kMostBytes = 256 * kMiB;
 
 std::string record_name(std::size_t part) {
   return staged_part(part) + ".json";
 }
 
-std::string text_of(const File& file) {
-  if (file.size() > kMostBytes) throw Error(file.path(), "is too long for a record");
+std::string text_of(const File& file, std::uint64_t memory) {
+  if (file.size() > memory / 4) throw Error(file.path(), "is too long for a record");
   std::string text(file.size(), '\0');
   file.read({reinterpret_cast<std::uint8_t*>(text.data()), text.size()}, 0);
   return text;
@@ -47,7 +46,8 @@ std::optional<PartRecord> PackRecords::read(std::size_t part) const {
   const std::string path = directory_.path_of(record_name(part));
   if (!directory_.exists(record_name(part))) return {};
   try {
-    Manifest manifest = parse_manifest(text_of(directory_.open_read(record_name(part))), path);
+    Manifest manifest = parse_manifest(text_of(directory_.open_read(record_name(part)), context_.memory),
+                                       path, context_.memory);
     Fields fields(manifest.chunks, path, "the record");
     if (manifest.files.size() != 1) fields.refuse("is not of one part");
     PartRecord record{.made = {std::move(manifest.files[0]), frames_from_json(fields, path)},

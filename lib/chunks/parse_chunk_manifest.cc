@@ -265,24 +265,14 @@ std::vector<FrameEntry> frames_from_json(Fields& fields, const std::string& path
   return frames;
 }
 
-ChunkManifest parse_chunk_manifest(std::string_view text, const std::string& path) {
-  Json document = parse_json(text, path, 64, 2 * kGiB);
-  Lists lists;
-  if (document.is_object() && document.contains("chunks") && document["chunks"].is_object()) {
-    Fields fields(document["chunks"], path, "\"chunks\"");
-    for (const Json& member : fields.list("members"))
-      lists.members.push_back(read_member(member, path, lists.members.size()));
-    lists.frames = frames_from_json(fields, path);
-    document["chunks"]["members"] = document["chunks"]["frames"] = Json::array();
-  }
-  return assemble(document, std::move(lists), path);
+ChunkManifest read_chunk_manifest(const Context& context, const File& file) {
+  ManifestVisitor visitor(file.path(), context.memory / 2);
+  visit_json(file, 0, file.size(), visitor);
+  return visitor.take();
 }
 
 ChunkManifest read_chunk_manifest(const Context& context, const std::string& path) {
-  const File file = File::open_read(context.os, path);
-  ManifestVisitor visitor(path, context.memory / 2);
-  visit_json(file, 0, file.size(), visitor);
-  return visitor.take();
+  return read_chunk_manifest(context, File::open_read(context.os, path));
 }
 
 bool is_chunk_manifest(const Context& context, const std::string& path) {

@@ -19,6 +19,7 @@ struct UnpackOptions {
   bool recheck = false;         // compare finished files with the manifest, where a record says they are done
   bool preserve_modes = false;  // as the archive has them, not as the umask leaves them
   bool stream_delete = false;   // remove each part once its content is durable
+  bool check_space = true;      // refuse what does not fit into the free space
   bool dry_run = false;         // check and count, write nothing
 };
 

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "base/paths.h"
 #include "base/size.h"
+#include "base/space.h"
 #include "base/stream.h"
 #include "base/user_cache.h"
 #include "chunks/frame_unpacker.h"
@@ -206,11 +206,8 @@ void FrameUnpacker::check_space() const {
       needed += m_.layout.members()[job.member].data_size();
   // Parts that are removed on the way make room, if they are on the same file system; that is not looked
   // into.
-  const std::uint64_t free = free_space(context_.os, nearest_existing(context_.os, options_.out)) +
-                             (options_.stream_delete ? result_.packed_bytes : 0);
-  if (needed > free)
-    throw Error(options_.out,
-                fmt::format("has {} free, {} are needed", exact_size(free), exact_size(needed)));
+  if (options_.check_space)
+    require_space(context_.os, options_.out, needed, options_.stream_delete ? result_.packed_bytes : 0);
 }
 
 }  // namespace planesmith::chunks

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "base/space.h"
 #include "chunks/byte_source.h"
 #include "chunks/member_filter.h"
 #include "chunks/safe_members.h"
@@ -176,10 +177,8 @@ class StreamUnpacker {
   }
 
   void stage(TarStream& tar, std::size_t index, const Member& member) {
-    const std::uint64_t data = member.data_size(), free = free_space(context_.os, options_.out);
-    if (data > free)
-      throw Error(target_.dir().path_of(member.path),
-                  fmt::format("needs {}, {} are free", exact_size(data), exact_size(free)));
+    if (options_.check_space)
+      require_space(context_.os, target_.dir().path_of(member.path), member.data_size());
     target_.set_size(index, 0);
     ConstBytes bytes;
     std::uint64_t offset = 0;

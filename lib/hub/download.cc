@@ -7,10 +7,11 @@
 
 #include "base/dir.h"
 #include "base/error.h"
+#include "base/file_status.h"
 #include "base/lock_file.h"
 #include "base/parallel.h"
 #include "base/paths.h"
-#include "base/size.h"
+#include "base/space.h"
 #include "base/stream.h"
 #include "base/text.h"
 #include "checkpoint/known_digests.h"
@@ -113,10 +114,7 @@ bool Downloader::is_there(const Dir& out, const RemoteFile& file, Bytes buffer) 
       return true;
     ContentCheck check(file);
     const File content = out.open_read(path);
-    stream(context_, content, 0, file.size, buffer, [&](ConstBytes piece) {
-      check.update(piece);
-      context_.progress.advance(piece.size());
-    });
+    stream(context_, content, 0, file.size, buffer, [&](ConstBytes piece) { check.update(piece); });
     if (check.finish().empty() && ContentCheck::possible(file)) {
       if (!file.sha256.empty())
         remember_digest(context_.os, out.path_of(path), content.status(), file.sha256);
@@ -168,10 +166,7 @@ void Downloader::look_for_staged(const Dir& staging) {
 void Downloader::check_space() const {
   std::uint64_t needed = 0;
   for (const Wanted& wanted : wanted_) needed += wanted.file->size - wanted.begin;
-  const std::uint64_t free = free_space(context_.os, options_.out);
-  if (needed > free)
-    throw Error(options_.out,
-                fmt::format("has {} free, {} are needed", exact_size(free), exact_size(needed)));
+  if (options_.check_space) require_space(context_.os, options_.out, needed);
 }
 
 void Downloader::fetch(const Dir& out, const Dir& staging) {
@@ -179,7 +174,7 @@ void Downloader::fetch(const Dir& out, const Dir& staging) {
   std::uint64_t total = 0;
   for (const Wanted& wanted : wanted_) {
     rest.push_back({.file = *wanted.file, .begin = wanted.begin});
-    total += wanted.file->size - wanted.begin;
+    total += wanted.file->size;  // what an earlier run left is read for its digest
   }
   context_.progress.begin("fetching", total);
   InOrder bytes(source_, std::move(rest),
@@ -238,10 +233,12 @@ void Downloader::install(const Dir& out, const Dir& staging, const Wanted& wante
     if (!options_.force && !same_contents(staging.open_read(wanted.staged), place.open_read(name)))
       throw other_contents(place.path_of(name));
   }
+  const struct stat checked = staging.status(wanted.staged);
   staging.rename(wanted.staged, place, name);
   place.sync();
-  if (!wanted.file->sha256.empty())
-    remember_digest(context_.os, place.path_of(name), place.status(name), wanted.file->sha256);
+  // Unless another process has put something else there since.
+  if (const auto now = place.look(name); !wanted.file->sha256.empty() && now && unchanged(checked, *now))
+    remember_digest(context_.os, place.path_of(name), *now, wanted.file->sha256);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ struct DownloadOptions {
   std::string out = ".";
   std::string strip{};  // directory in front of the files' paths that they lose here
   int connections = 16;
-  bool force = false;    // replace files that are there with other contents
+  bool force = false;  // replace files that are there with other contents
+  bool check_space = true;
   bool dry_run = false;  // look at what is there, write nothing
 };
 

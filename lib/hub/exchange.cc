@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/temporary_file.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "hub/certificates.h"
@@ -186,32 +187,45 @@ Outcome Exchange::outcome(CURLcode code, bool progress) const {
   return out;
 }
 
-Document get_document(const Url& url, const Token& token, std::uint64_t most, const std::string& what,
-                      const Context& context) {
+namespace {
+
+// Where a body goes. An attempt that fails is taken back.
+struct Body {
+  std::function<void()> clear;
+  std::function<void(ConstBytes)> append;
+};
+
+Document get(const Url& url, const Token& token, std::uint64_t most, const std::string& what,
+             const Context& context, const Body& body) {
   Retries retries(what, kDocumentTries);
   Exchange exchange;
   for (;;) {
     Document out{.body = "", .url = url, .link = ""};
-    bool too_long = false;
+    std::exception_ptr failure;  // which must not pass through libcurl
     CURLcode code = CURLE_OK;
     for (int hops = 0;; ++hops) {
-      out.body.clear();
+      body.clear();
+      std::uint64_t size = 0;
       exchange.prepare(out.url, token, {}, [&](ConstBytes bytes) -> std::size_t {
-        if (bytes.size() > most - std::min<std::uint64_t>(most, out.body.size())) {
-          too_long = true;
+        try {
+          if (bytes.size() > most - size)
+            throw Error(what,
+                        fmt::format("the server sends more than {}, which is no answer to this question",
+                                    exact_size(most)));
+          body.append(bytes);
+          size += bytes.size();
+          return bytes.size();
+        } catch (...) {
+          failure = std::current_exception();
           return 0;
         }
-        out.body.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        return bytes.size();
       });
       set(exchange.handle(), CURLOPT_NOPROGRESS, 0L);
       set(exchange.handle(), CURLOPT_XFERINFOFUNCTION, &stop_asked);
       set(exchange.handle(), CURLOPT_XFERINFODATA, const_cast<void*>(static_cast<const void*>(&context)));
       code = curl_easy_perform(exchange.handle());
       context.check_stop();
-      if (too_long)
-        throw Error(what, fmt::format("the server sends more than {}, which is no answer to this question",
-                                      exact_size(most)));
+      if (failure) std::rethrow_exception(failure);
       if (code != CURLE_OK) break;
       const std::optional<Url> next = exchange.redirect();
       if (!next) break;
@@ -227,6 +241,35 @@ Document get_document(const Url& url, const Token& token, std::uint64_t most, co
     context.progress.say(printable(said));
     pause(wait, context);
   }
+}
+
+}  // namespace
+
+Document get_document(const Url& url, const Token& token, std::uint64_t most, const std::string& what,
+                      const Context& context) {
+  std::string text;
+  Document out = get(
+      url, token, most, what, context,
+      {[&] { text.clear(); },
+       [&](ConstBytes bytes) { text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); }});
+  out.body = std::move(text);
+  return out;
+}
+
+File get_file(const Url& url, const Token& token, std::uint64_t most, const std::string& what,
+              const Context& context) {
+  File file = temporary_file(context.os);
+  std::uint64_t size = 0;
+  get(url, token, most, what, context,
+      {[&] {
+         file.truncate(0);
+         size = 0;
+       },
+       [&](ConstBytes bytes) {
+         file.write(bytes, size);
+         size += bytes.size();
+       }});
+  return file;
 }
 
 }  // namespace planesmith::hub

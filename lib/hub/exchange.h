@@ -67,5 +67,8 @@ struct Document {
 // which name `what`.
 Document get_document(const Url& url, const Token& token, std::uint64_t most, const std::string& what,
                       const Context& context);
+// The same into a temporary_file().
+File get_file(const Url& url, const Token& token, std::uint64_t most, const std::string& what,
+              const Context& context);
 
 }  // namespace planesmith::hub

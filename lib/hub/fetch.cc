@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "base/stream.h"
 #include "base/text.h"
 #include "chunks/chunk_names.h"
 #include "chunks/frame_reader.h"
@@ -37,6 +38,24 @@ RemoteFile remote_file(const std::string& directory, const FileEntry& entry, std
           .sha256 = entry.sha256,
           .xxh3 = entry.xxh3,
           .blocks = std::move(blocks)};
+}
+
+// Of a file without a name, which was read from the source.
+std::string contents_of(const File& file, std::uint64_t most) {
+  const std::uint64_t size = file.size();
+  if (size > most)
+    throw Error(fmt::format("the manifest has {}; --memory allows {}", exact_size(size), exact_size(most)));
+  std::string text(size, '\0');
+  file.read({reinterpret_cast<std::uint8_t*>(text.data()), text.size()}, 0);
+  return text;
+}
+
+std::string sha256_of(const File& file) {
+  Sha256 digest;
+  std::vector<std::uint8_t> buffer(kPiece);
+  for (std::uint64_t at = 0; at < file.size(); at += kPiece)
+    digest.update(Bytes(buffer).first(file.read_some(buffer, at)));
+  return hex(digest.finish());
 }
 
 // The bytes of parts, one after the other, each compared with its digest before the next one begins, and the
@@ -107,12 +126,13 @@ class Fetcher {
  private:
   Choice find();
   Choice find_on_server();
-  std::string text_of(const RemoteSet& set) const;
+  chunks::ChunkManifest read_manifest_of(const RemoteSet& set);
   void compare_with_listing(const RemoteSet& set, const chunks::ChunkManifest& manifest) const;
   void fetch_frames(const RemoteSet& set);
   void fetch_archive(const RemoteSet& set);
   void fetch_tree(const std::vector<RemoteFile>& files);
-  void fetch_parts(const RemoteSet& set, const std::vector<RemoteFile>& files);
+  void fetch_parts(const RemoteSet& set, const std::vector<RemoteFile>& files,
+                   const std::optional<chunks::ChunkManifest>& manifest);
   void take(const chunks::UnpackResult& unpacked);
   void name_places(const std::set<std::string>& tops);
 
@@ -124,12 +144,12 @@ class Fetcher {
     return context;
   }
   RangeOptions ranges() const { return {.connections = options_.connections, .memory = half()}; }
-  std::uint64_t most_manifest() const { return std::min(kMostManifestBytes, context_.memory / 8); }
   chunks::UnpackOptions unpack_options() const {
     return {.out = options_.out,
             .include = options_.include,
             .exclude = options_.exclude,
             .force = options_.force,
+            .check_space = options_.check_space,
             .dry_run = options_.dry_run};
   }
 
@@ -138,7 +158,7 @@ class Fetcher {
   const Source source_;
   FetchResult result_;
   chunks::UnpackResult unpacked_;
-  std::string manifest_text_;  // of a web server's directory, which was read to find it
+  std::optional<File> manifest_;  // of the set; of a web server's directory it was read to find it
 };
 
 Choice Fetcher::find() {
@@ -156,13 +176,14 @@ Choice Fetcher::find_on_server() {
                    : std::vector{chunks::manifest_name(name), chunks::old_manifest_name(name)};
   for (const std::string& candidate : candidates) {
     const std::string path = in_directory(directory, candidate);
-    const auto text = source_.find(path, most_manifest(), context_);
-    if (!text) continue;
-    manifest_text_ = *text;
+    manifest_ = source_.find(path, kMostManifestBytes, context_);
+    if (!manifest_) continue;
     if (!name.empty())
-      return RemoteSet{
-          .directory = directory, .name = name, .manifest = RemoteFile{.path = path, .size = text->size()}};
-    const Manifest manifest = parse_manifest(*text, path);
+      return RemoteSet{.directory = directory,
+                       .name = name,
+                       .manifest = RemoteFile{.path = path, .size = manifest_->size()}};
+    const std::string text = contents_of(*manifest_, manifest_text_limit(context_.memory));
+    const Manifest manifest = parse_manifest(text, path, context_.memory);
     if (manifest.kind == ManifestKind::chunks)
       throw Error(ErrorCode::usage, path, "is the manifest of a set; give the set's name");
     std::vector<RemoteFile> files;
@@ -173,7 +194,7 @@ Choice Fetcher::find_on_server() {
     }
     for (const DerivedFile& file : derived_files(manifest))
       files.push_back({.path = file.path, .size = file.content.size(), .sha256 = sha256_hex(file.content)});
-    files.push_back({.path = path, .size = text->size(), .sha256 = sha256_hex(*text)});
+    files.push_back({.path = path, .size = text.size(), .sha256 = sha256_hex(text)});
     return files;
   }
   throw Error(
@@ -184,8 +205,15 @@ Choice Fetcher::find_on_server() {
                         candidates[1]));
 }
 
-std::string Fetcher::text_of(const RemoteSet& set) const {
-  return manifest_text_.empty() ? source_.read(*set.manifest, most_manifest(), context_) : manifest_text_;
+chunks::ChunkManifest Fetcher::read_manifest_of(const RemoteSet& set) {
+  if (!manifest_) manifest_ = source_.read(*set.manifest, kMostManifestBytes, context_);
+  try {
+    return chunks::read_chunk_manifest(context_, *manifest_);
+  } catch (const Error& error) {  // about a file that has no name any more
+    Error named(error.code(), set.manifest->path, error.reason());
+    if (error.offset()) named.at(*error.offset());
+    throw named;
+  }
 }
 
 // A set that was replaced in part is found out before anything is fetched.
@@ -230,8 +258,7 @@ void Fetcher::fetch_frames(const RemoteSet& set) {
   result_.kind = FetchKind::frames;
   chunks::ChunkSet chunks{
       .name = set.name, .manifest = {}, .manifest_path = set.manifest->path, .parts = {}, .extra = {}};
-  const std::string text = text_of(set);
-  chunks.manifest = chunks::parse_chunk_manifest(text, set.manifest->path);
+  chunks.manifest = read_manifest_of(set);
   const chunks::ChunkManifest& manifest = *chunks.manifest;
   compare_with_listing(set, manifest);
   result_.parts = manifest.parts.size();
@@ -260,20 +287,23 @@ void Fetcher::fetch_frames(const RemoteSet& set) {
       files.push_back(remote_file(set.directory, part, std::move(blocks)));
     }
     RemoteFile list = *set.manifest;
-    list.sha256 = sha256_hex(text);
+    list.sha256 = sha256_of(*manifest_);
     files.push_back(list);
-    fetch_parts(set, files);
+    fetch_parts(set, files, chunks.manifest);
   }
   name_places(tops);
 }
 
-// Into a directory of parts, and unpacked from there.
-void Fetcher::fetch_parts(const RemoteSet& set, const std::vector<RemoteFile>& files) {
+// Into a directory of parts, and unpacked from there, by the manifest that came from the source whatever has
+// become of the file.
+void Fetcher::fetch_parts(const RemoteSet& set, const std::vector<RemoteFile>& files,
+                          const std::optional<chunks::ChunkManifest>& manifest) {
   const DownloadResult download = hub::download(source_, files,
                                                 {.out = options_.parts,
                                                  .strip = set.directory,
                                                  .connections = options_.connections,
                                                  .force = options_.force,
+                                                 .check_space = options_.check_space,
                                                  .dry_run = options_.dry_run},
                                                 context_);
   result_.fetch_bytes = download.bytes - download.kept_bytes;
@@ -285,8 +315,9 @@ void Fetcher::fetch_parts(const RemoteSet& set, const std::vector<RemoteFile>& f
   for (const RemoteFile& file : files)
     if (!set.manifest || file.path != set.manifest->path)
       parts.push_back(join(options_.parts, name_of(file.path)));
-  const chunks::ChunkSet here = chunks::find_chunks(
+  chunks::ChunkSet here = chunks::find_chunks(
       parts, set.name, set.manifest ? join(options_.parts, name_of(set.manifest->path)) : "", context_);
+  here.manifest = manifest;
   take(chunks::unpack(here, -1, unpack_options(), context_));
 }
 
@@ -297,7 +328,7 @@ void Fetcher::fetch_archive(const RemoteSet& set) {
   context_.progress.say(printable(
       fmt::format("{}: {} parts, {}, without a manifest: files get their names when all of it was read",
                   set.path(), set.parts.size(), exact_size(result_.fetch_bytes))));
-  if (!options_.parts.empty()) return fetch_parts(set, set.parts);
+  if (!options_.parts.empty()) return fetch_parts(set, set.parts, std::nullopt);
   const ArchiveRecord record(set, unpack_options(), context_);
   if (const auto there = record.find()) {
     take(*there);
@@ -333,6 +364,7 @@ void Fetcher::fetch_tree(const std::vector<RemoteFile>& files) {
                                                 {.out = options_.out,
                                                  .connections = options_.connections,
                                                  .force = options_.force,
+                                                 .check_space = options_.check_space,
                                                  .dry_run = options_.dry_run},
                                                 context_);
   result_.files = download.files;

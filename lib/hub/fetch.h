@@ -17,6 +17,7 @@ struct FetchOptions {
   int connections = 16;
   std::vector<std::string> include{}, exclude{};  // chunks/member_filter.h
   bool force = false;                             // replace files that are there with other contents
+  bool check_space = true;                        // refuse what does not fit into the free space
   bool dry_run = false;                           // check and count, write nothing
 };
 

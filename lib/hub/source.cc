@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/size.h"
+#include "base/stream.h"
 #include "base/text.h"
 #include "hub/content_check.h"
 #include "manifest/manifest.h"
@@ -160,13 +161,15 @@ std::vector<RemoteFile> Source::list(const Context& context) const {
   return files;
 }
 
-std::string Source::read(const RemoteFile& remote, std::uint64_t most, const Context& context) const {
+File Source::read(const RemoteFile& remote, std::uint64_t most, const Context& context) const {
   if (remote.size > most)
     throw Error(remote.path, fmt::format("has {}; no more than {} are read here", exact_size(remote.size),
                                          exact_size(most)));
-  const std::string body = get_document(file(remote.path), token_, most, remote.path, context).body;
+  File body = get_file(file(remote.path), token_, most, remote.path, context);
   ContentCheck check(remote);
-  check.update(bytes_of(body));
+  std::vector<std::uint8_t> buffer(kPiece);
+  for (std::uint64_t at = 0; at < body.size(); at += kPiece)
+    check.update(Bytes(buffer).first(body.read_some(buffer, at)));
   if (const std::string wrong = check.finish(); body.size() != remote.size || !wrong.empty())
     throw Error(
         ErrorCode::difference, remote.path,
@@ -176,10 +179,9 @@ std::string Source::read(const RemoteFile& remote, std::uint64_t most, const Con
   return body;
 }
 
-std::optional<std::string> Source::find(const std::string& path, std::uint64_t most,
-                                        const Context& context) const {
+std::optional<File> Source::find(const std::string& path, std::uint64_t most, const Context& context) const {
   try {
-    return get_document(file(path), token_, most, path, context).body;
+    return get_file(file(path), token_, most, path, context);
   } catch (const NotFound&) {
     return {};
   }

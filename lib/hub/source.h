@@ -41,10 +41,11 @@ class Source {
   // names that leave the directory, the same name twice, digests that are none, more pages, entries or bytes
   // than a repository has or `context.memory` holds.
   std::vector<RemoteFile> list(const Context& context) const;
-  // A whole small file; at most `most` bytes. Errors: a digest that is known and not its own (difference).
-  std::string read(const RemoteFile& file, std::uint64_t most, const Context& context) const;
+  // A whole file of at most `most` bytes, in a temporary_file(). Errors: a digest that is
+  // known and not its own (difference).
+  File read(const RemoteFile& file, std::uint64_t most, const Context& context) const;
   // The same where it may be missing: none where the server answers 404.
-  std::optional<std::string> find(const std::string& path, std::uint64_t most, const Context& context) const;
+  std::optional<File> find(const std::string& path, std::uint64_t most, const Context& context) const;
 
  private:
   Url base_;  // the endpoint, or the directory; ends with '/'

@@ -36,6 +36,8 @@ void take_engine_lock(const Context& context, const Dir& store, const std::strin
 }
 
 void take_cache_locks(const Context& context, const Dir& root, const std::string& name, StoreLocks& locks) {
+  // Of a link nothing but the link is removed.
+  if (const std::optional<struct stat> there = root.look(name); there && !S_ISDIR(there->st_mode)) return;
   take_builders_locks(context, root.open_dir(name), std::string(kCacheRecords), locks);
 }
 

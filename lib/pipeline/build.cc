@@ -181,8 +181,7 @@ Outlook check_targets(const Context& context, const Checkpoint& checkpoint, cons
   files_of_a_layer(sinks);
   for (const auto& [device, need] : needed) {
     const auto& [directory, bytes] = need;
-    const std::uint64_t available = free_space(context.os, directory);
-    outlook.file_systems.push_back({directory, bytes, available});
+    outlook.file_systems.push_back({directory, bytes, known_free_space(context.os, directory).value_or(0)});
     outlook.to_write += bytes;
     if (target.check_space) require_space(context.os, directory, bytes);
   }

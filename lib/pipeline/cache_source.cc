@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "checkpoint/fingerprint.h"
+#include "store/planted.h"
 #include "store/store.h"
 
 namespace planesmith {
@@ -123,6 +124,8 @@ void check_parts(const Context& context, const CacheSource& source, const std::v
                  std::uint64_t layer) {
   for (const Origin& origin : origins) {
     const std::string path = join(source.directory, format::part_file(layer, origin.part));
+    if (const std::string why = planted_link(context.os, source.directory, path); !why.empty())
+      throw Error(path, why);
     if (!exists(context.os, path))
       throw Error(path, "is missing; build the layer with build-planescache, or leave it out with --layers");
     const std::uint64_t expected = source.facts.geometry.experts * section_bytes(origin.stored, source.shape);

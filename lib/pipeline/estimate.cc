@@ -6,7 +6,7 @@
 #include <chrono>
 #include <vector>
 
-#include "base/file.h"
+#include "base/dir.h"
 #include "base/size.h"
 
 namespace planesmith {
@@ -44,11 +44,12 @@ DiskRates measure_disks(const Context& context, const std::vector<std::string>& 
   }
   if (bytes != 0) rates.read = static_cast<double>(bytes) / seconds_since(reading);
 
-  const std::string path = join(directory, fmt::format(".planesmith-estimate.{}", getpid()));
+  const Dir dir = Dir::open(context.os, directory);
+  const std::string name = fmt::format(".planesmith-estimate.{}", getpid());
   const Clock::time_point writing = Clock::now();
   std::uint64_t written = 0;
-  File file = File::create(context.os, path);
-  context.os.unlink(path.c_str());  // gone whatever happens
+  File file = dir.create_instead(name, 0600);
+  dir.unlink(name);  // gone whatever happens
   while (Clock::now() - writing < kEach && written < kMostWritten) {
     context.check_stop();
     file.write(buffer, written);

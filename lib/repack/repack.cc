@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/space.h"
 #include "manifest/profile.h"
 #include "quant/kernels.h"
 #include "repack/source_files.h"
@@ -66,13 +66,14 @@ RepackResult repack(const Context& context, const RepackOptions& options) {
   result.free = target.free_bytes();
   result.memory = memory;
   std::vector<bool> missing(files.size());
+  std::vector<const RepackFile*> to_write;
   for (std::size_t i = 0; i < files.size(); ++i) {
     missing[i] = !there[i];
-    if (missing[i]) result.to_write += files[i].bytes;
+    if (!missing[i]) continue;
+    result.to_write += files[i].bytes;
+    to_write.push_back(&files[i]);
   }
-  if (result.to_write > result.free)
-    throw Error(target.directory(), fmt::format("{} are to be written, but there is room for {}",
-                                                exact_size(result.to_write), exact_size(result.free)));
+  if (options.check_space) require_space(context.os, target.directory(), target.space_needed(to_write));
   if (!options.dry_run) {
     context.progress.begin("repack", result.to_write);
     run_repack(context, run, missing, [&](const RepackFile& file) { return target.writer(file); });

@@ -230,4 +230,19 @@ std::uint64_t RepackTarget::free_bytes() const {
   return known_free_space(context_.os, target_).value_or(UINT64_MAX);
 }
 
+std::uint64_t RepackTarget::space_needed(const std::vector<const RepackFile*>& files) const {
+  const Dir* const dir = dir_.find();
+  const auto on_disk = [&](const std::string& name) -> std::uint64_t {
+    const std::optional<struct stat> there = dir == nullptr ? std::nullopt : dir->look(name);
+    return there && S_ISREG(there->st_mode) ? static_cast<std::uint64_t>(there->st_blocks) * 512 : 0;
+  };
+  std::uint64_t bytes = 0, largest_replaced = 0;
+  for (const RepackFile* file : files) {
+    const std::uint64_t freed = on_disk(file->name), left_over = on_disk(file->name + ".tmp");
+    largest_replaced = std::max(largest_replaced, std::min(freed, file->bytes));
+    bytes += file->bytes - std::min(file->bytes, freed + left_over);
+  }
+  return bytes + largest_replaced;
+}
+
 }  // namespace planesmith

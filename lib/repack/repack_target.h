@@ -48,6 +48,9 @@ class RepackTarget {
   void write_text(const std::string& name, const std::string& text);
 
   std::uint64_t free_bytes() const;  // where the directory is or will be; UINT64_MAX: not known
+  // Bytes that writing these files takes besides what is there. A file that is replaced gives its room back
+  // when the new one is whole: of several only the largest counts. What a killed run left goes first.
+  std::uint64_t space_needed(const std::vector<const RepackFile*>& files) const;
   const std::string& directory() const { return target_; }
 
  private:

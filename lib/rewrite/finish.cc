@@ -190,7 +190,7 @@ class Finish {
       step("an index is written");
       return;
     }
-    const Json index = read_json(context_.os, path, std::uint64_t{1} << 30);
+    const Json index = read_json(context_.os, path, context_.memory / 5, context_.memory / 5 * 2);
     const auto metadata = index.find("metadata");
     if (metadata == index.end() || !metadata->is_object() || !metadata->contains("total_size") ||
         (*metadata)["total_size"] != total)

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <mutex>
 
 #include "base/budget.h"
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/space.h"
 #include "repack/source_files.h"
 
 namespace planesmith {
@@ -20,12 +22,18 @@ class Work {
   explicit Work(const NewShard& shard) : shard_(&shard) {
     for (const NewShard::Work& work : shard.work) left_ += work.job->parts();
   }
+  // A thread that waited for one that failed gets the same error.
   template <class Make>
   RepackSink& open(const Make& make) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!sink_) {
+    if (failure_) std::rethrow_exception(failure_);
+    if (sink_) return *sink_;
+    try {
       sink_ = make(shard_->file);
       sink_->put(bytes_of(shard_->header), 0);
+    } catch (...) {
+      failure_ = std::current_exception();
+      throw;
     }
     return *sink_;
   }
@@ -42,6 +50,7 @@ class Work {
   const NewShard* shard_;
   std::mutex mutex_;
   std::unique_ptr<RepackSink> sink_;
+  std::exception_ptr failure_;
   std::atomic<std::size_t> left_{0};
 };
 
@@ -191,18 +200,23 @@ RewriteResult rewrite(const Context& context, const Checkpoint& checkpoint, NewS
   }
 
   result.free = target.free_bytes();
+  std::vector<const RepackFile*> to_write;
   for (std::size_t i = 0; i < files.size(); ++i) {
     missing[i] = !there[i];
-    if (missing[i]) result.to_write += files[i].file.bytes;
+    if (missing[i]) {
+      result.to_write += files[i].file.bytes;
+      to_write.push_back(&files[i].file);
+    }
     if (i < rewritten) result.files.push_back({files[i].file.name, files[i].file.bytes, !missing[i]});
   }
+  std::uint64_t of_texts = 0;
   for (const auto& [name, text] : texts) {
     result.texts.push_back(name);
-    result.to_write += text.size();
+    of_texts += text.size();
   }
-  if (result.to_write > result.free)
-    throw Error(target.directory(), fmt::format("{} are to be written, but there is room for {}",
-                                                exact_size(result.to_write), exact_size(result.free)));
+  result.to_write += of_texts;
+  if (options.check_space)
+    require_space(context.os, target.directory(), target.space_needed(to_write) + of_texts);
   if (options.dry_run) return result;
   context.progress.begin("write", result.to_write);
   write(context, kernels, result.workers, files, missing,

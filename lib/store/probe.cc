@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "store/planted.h"
 
 namespace planesmith {
 namespace {
@@ -29,8 +30,9 @@ std::string no_access(Os& os, const std::string& path, int mode) {
   return "";
 }
 
-// Whether a file is there, readable and of this length; empty: it is.
-std::string file_defect(Os& os, const std::string& path, std::uint64_t bytes) {
+// Whether a file below `base` is there, readable and of this length; empty: it is.
+std::string file_defect(Os& os, const std::string& base, const std::string& path, std::uint64_t bytes) {
+  if (std::string why = planted_link(os, base, path); !why.empty()) return why;
   struct stat st {};
   if (os.stat(path.c_str(), &st) != 0)
     return errno == ENOENT || errno == ENOTDIR ? "is missing"
@@ -44,8 +46,10 @@ std::string file_defect(Os& os, const std::string& path, std::uint64_t bytes) {
 }
 
 // A JSON file against what the engine would ask, `ignored` keys aside: empty where it is equal.
-std::string json_defect(Os& os, const std::string& path, const Json& asked, const char* ignored = nullptr) {
+std::string json_defect(Os& os, const std::string& base, const std::string& path, const Json& asked,
+                        const char* ignored = nullptr) {
   if (!exists(os, path)) return "is missing";
+  if (std::string why = planted_link(os, base, path); !why.empty()) return why;
   Json found;
   try {
     found = read_json(os, path, kMostJson);
@@ -136,7 +140,8 @@ class Probe {
       for (const format::Part& part : format::cache_parts(boot_.fp4)) {
         const std::string path = join(verdict.path, format::part_file(layer.index, part.name));
         const std::uint64_t bytes = model_->geometry.experts * format::section_bytes(part.section, shape_);
-        layer.parts.push_back({std::string(part.name), path, file_defect(os_, path, bytes), bytes});
+        layer.parts.push_back(
+            {std::string(part.name), path, file_defect(os_, store_.root, path, bytes), bytes});
       }
     }
     if (!verdict.hit() && verdict.unread.empty()) note_unwritable(verdict.path);
@@ -183,7 +188,7 @@ class Probe {
     };
 
     std::vector<std::uint64_t> listed;
-    std::string sidecar = json_defect(os_, json, asked_sidecar(spec), "layers");
+    std::string sidecar = json_defect(os_, directory, json, asked_sidecar(spec), "layers");
     if (sidecar.empty()) {
       try {
         listed = format::parse_sidecar(read_text(os_, json, kMostJson), json).layer_keys;
@@ -192,7 +197,7 @@ class Probe {
       }
     }
     const bool there = exists(os_, verdict.path);
-    const std::string contents = file_defect(os_, verdict.path, spec.file_bytes());
+    const std::string contents = file_defect(os_, directory, verdict.path, spec.file_bytes());
     if (sidecar == "is missing" && !there) {
       miss("", "the pack is not there" + nearest_pack(spec, verdict.rank));
     } else {
@@ -232,7 +237,8 @@ class Probe {
  private:
   std::string meta_miss(const std::string& path, const format::CacheMeta& meta) const {
     if (exists(os_, path)) {
-      const std::string defect = json_defect(os_, join(path, format::kMetaName), asked_meta(meta));
+      const std::string defect =
+          json_defect(os_, store_.root, join(path, format::kMetaName), asked_meta(meta));
       return defect.empty() ? "" : "meta.json " + defect;
     }
     const std::string near = nearest(store_.caches, asked_meta(meta), [](const FoundCache& cache) {

@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
+#include "store/planted.h"
 
 namespace planesmith {
 namespace {
@@ -24,12 +26,24 @@ bool is_directory(Os& os, const std::string& path) {
   return exists(os, path) && S_ISDIR(status(os, path).st_mode);
 }
 
+// Error: the file is a link that is not followed.
+void refuse_planted(Os& os, const std::string& path) {
+  if (const std::string why = planted_link(os, parent_of(path), path); !why.empty()) throw Error(path, why);
+}
+// Whether it is one, which is told.
+bool is_planted(Os& os, const std::string& path) {
+  const std::string why = planted_link(os, parent_of(path), path);
+  if (!why.empty()) os.note_once(path, printable(fmt::format("{}: {}", path, why)));
+  return !why.empty();
+}
+
 // Facts of a manifest, where it is there and `fits` them.
 template <typename Found, typename Fits>
 void take_facts(Os& os, Found& found, Fits fits) {
   const std::string path = found.manifest_path();
   try {
     if (!exists(os, path)) return;
+    refuse_planted(os, path);
     const Manifest manifest = read_manifest(os, path);
     if (manifest.facts && fits(*manifest.facts))
       found.facts = manifest.facts;
@@ -60,6 +74,8 @@ FoundCache look_at_cache(Os& os, const std::string& root, const std::string& nam
   static const std::regex part_name("layer(0|[1-9][0-9]{0,9})\\.([a-z0-9]+)\\.bin");
   std::vector<std::string> files;
   try {
+    if (const std::string why = planted_link(os, root, cache.path); !why.empty())
+      throw Error(cache.path, why);
     files = list_dir(os, cache.path);
   } catch (const Error& error) {
     cache.problem = "directory: " + error.reason();  // of this rank only; the others are listed
@@ -73,7 +89,7 @@ FoundCache look_at_cache(Os& os, const std::string& root, const std::string& nam
     const auto bytes = static_cast<std::uint64_t>(st.st_size);
     cache.bytes += bytes;
     std::smatch match;
-    if (!std::regex_match(file, match, part_name)) continue;
+    if (!std::regex_match(file, match, part_name) || is_planted(os, join(cache.path, file))) continue;
     if (const std::uint64_t layer = std::stoull(match[1]); layer < kMostLayers)
       cache.layers[layer][match[2]] = bytes;
     else
@@ -81,6 +97,7 @@ FoundCache look_at_cache(Os& os, const std::string& root, const std::string& nam
   }
   const std::string path = join(cache.path, format::kMetaName);
   try {
+    refuse_planted(os, path);
     const format::CacheMeta meta = format::parse_meta(read_text(os, path, kMostMeta), path);
     if (format::cache_directory(meta) == name)
       cache.meta = meta;
@@ -108,15 +125,16 @@ FoundPack look_at_pack(Os& os, const std::string& stem, std::uint64_t rank, std:
   pack.rank = rank;
   pack.world = world;
   struct stat st {};
-  if (os.stat((stem + ".pack").c_str(), &st) == 0 && S_ISREG(st.st_mode)) {
+  if (os.stat((stem + ".pack").c_str(), &st) == 0 && S_ISREG(st.st_mode) && !is_planted(os, stem + ".pack")) {
     pack.bytes = static_cast<std::uint64_t>(st.st_size);
     pack.allocated = static_cast<std::uint64_t>(st.st_blocks) * 512;
   }
-  if (os.stat(pack.heat_path().c_str(), &st) == 0 && S_ISREG(st.st_mode))
+  if (os.stat(pack.heat_path().c_str(), &st) == 0 && S_ISREG(st.st_mode) && !is_planted(os, pack.heat_path()))
     pack.heat = static_cast<std::uint64_t>(st.st_size);
   pack.unfinished = is_directory(os, join(parent_of(stem), fmt::format(".{}", name_of(stem))));
   const std::string path = stem + ".json";
   try {
+    refuse_planted(os, path);
     format::Sidecar sidecar = format::parse_sidecar(read_text(os, path, kMostSidecar), path);
     if (format::pack_stem(sidecar.spec, rank, world) == name_of(stem))
       pack.sidecar = std::move(sidecar);
@@ -216,9 +234,9 @@ Store scan_store(Os& os, const std::string& root, const PackDirs& places) {
   if (!places.empty()) store.directory = places.all().front();
   static const std::regex rank_name("tp[1-9][0-9]{0,9}-rank(0|[1-9][0-9]{0,9})");
   const std::string v2 = join(root, "v2");
-  if (!root.empty() && exists(os, v2)) {
+  if (!root.empty() && exists(os, v2) && !is_planted(os, v2)) {
     for (const std::string& key : list_dir(os, v2)) {
-      if (!is_directory(os, join(v2, key))) continue;
+      if (!is_directory(os, join(v2, key)) || is_planted(os, join(v2, key))) continue;
       for (const std::string& rank : list_dir(os, join(v2, key)))
         if (std::regex_match(rank, rank_name) && is_directory(os, join(join(v2, key), rank)))
           store.caches.push_back(look_at_cache(os, root, fmt::format("v2/{}/{}", key, rank)));

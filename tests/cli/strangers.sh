@@ -28,8 +28,7 @@ os.symlink(sys.argv[3], "link")
 while time.time() < end:
     libc.renameat2(-100, b"tree", -100, b"link", 2)
 PY
-seconds=$([ -n "${FULL:-}" ] && echo 30 || echo 1.5)
-(cd out && other mkdir -m 777 tree && other $python "$WORK/race.py" "$seconds" x "$WORK/here/victim") &
+(cd out && other mkdir -m 777 tree && other $python "$WORK/race.py" "${RACE_SECONDS:-1.5}" x "$WORK/here/victim") &
 racer=$!
 while kill -0 $racer 2>/dev/null; do
   pack-chunks unpack parts -C out -q -f >/dev/null 2>&1

@@ -45,6 +45,48 @@ for planted in "$stem.pack" "$stem.lock" "$stem.json" "$stem.json.tmp" ".$stem" 
 done
 rm -rf s
 
+# --- reading: what another user's link leads to is no part of a store, and that is said; a link of one's own is followed ---
+mkdir other; chmod 755 other; cp -a "$RIGHT/planescache" "$RIGHT/store" other/
+key=$(cd other/planescache && ls -d v2/*) read=0
+for planted in "planescache/v2" "planescache/$key" "planescache/$key/tp1-rank0" "planescache/$key/tp1-rank0/meta.json" \
+  "planescache/$key/tp1-rank0/layer0.planes13.bin" "store/$stem.pack" "store/$stem.json"; do
+  for owner in 65534 0; do
+    rm -rf t; cp -a "$RIGHT" t; chmod -R u+w t; find t -type d -exec chmod 777 {} +
+    rm -rf "t/$planted"; ln -s "$PWD/other/$planted" "t/$planted"; chown -h $owner "t/$planted"
+    here="--planescache t/planescache --store t/store"
+    status=$([ $owner = 0 ] && echo 0 || echo 3)
+    expect $status verify-ckpt-id check $here --ckpt-id golden-ds4-mini --config "$CK" --tiers base
+    cat "$WORK/out" "$WORK/err" >said; expect 0 verify-ckpt-id list $here; cat "$WORK/out" "$WORK/err" >>said
+    if [ $owner = 0 ]; then
+      ! grep -q 'symbolic link' said || fail "$planted: our own link is blamed"
+    else
+      [ "$(grep -c 'is a symbolic link of user .*65534.*not followed' said)" -ge 2 ] || fail "$planted: not said: $(cat said)"
+    fi
+    case $planted in planescache*)
+      expect $((owner != 0)) build-fp4-packs --from-planescache t/planescache -o t/new --tiers base --world 1
+      [ $owner = 0 ] || absent "$(echo t/new/*.json)" ;;
+    esac
+    read=$((read + 1))
+  done
+done
+[ $read = 14 ] || fail "not all links were tried"
+rm -rf t; cp -a "$RIGHT" t; chmod -R u+w t; chmod 777 "t/planescache/$key"
+rm -rf "t/planescache/$key/tp1-rank0"; as ln -s "$PWD/other/planescache/$key/tp1-rank0" "t/planescache/$key/tp1-rank0"
+expect 2 verify-ckpt-id prune --planescache t/planescache --keep golden-ds4-mini --force; says 'is not there'
+rm -rf t other
+
+# --- single files as output: a link or pipe that another user put there is not what a person named ---
+shared o
+as ln -s "$VICTIM/file" o/m.json
+expect 0 verify-ckpt-id manifest "$CK" -o o/m.json; untouched "a manifest's link"
+[ ! -L o/m.json ] || fail "a manifest is written through a link"
+rm -rf o; shared o; as mkfifo o/m.json
+expect 1 timeout 20 verify-ckpt-id manifest "$CK" -o o/m.json; says 'is a pipe that belongs to user .*65534'
+rm -rf o; mkdir o; ln -s "$PWD/o/real.json" o/m.json; : >o/real.json
+expect 0 verify-ckpt-id manifest "$CK" -o o/m.json
+[ -L o/m.json ] && [ -s o/real.json ] || fail "a link of one's own is not followed"
+rm -rf o
+
 # --- a planes cache: what they made before is not ours ---
 cache="build-planescache $CK -o c --ckpt-id golden-ds4-mini"
 rank=c/$(cd "$RIGHT/planescache" && ls -d v2/*/tp1-rank0)

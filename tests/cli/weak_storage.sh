@@ -65,6 +65,27 @@ expect 0 verify-ckpt-id check --planescache out/planescache --store out/store --
 [ "$(find out -type f | wc -l)" = "$(find before -type f | wc -l)" ] || fail "files of the old identity are left"
 rm -rf out before
 
+# Archives and repacked checkpoints.
+mkdir -p src/tree; seq 1 60000 >src/tree/numbers; echo text >src/tree/text; chmod 640 src/tree/text
+pack="pack-chunks pack src/tree --name set --out parts --part-size 100kB --frame-size 16KiB"
+repack="repack-experts build $CK r --levels 4 --granularity tensor-sym --link copy"
+unpacked() { diff -r src/tree u/tree >/dev/null || fail "$1: not what was packed"; absent u/.set.unpack; rm -rf u; }
+expect 0 $pack -q && mv parts right.parts; expect 0 $repack -q && mv r right.r
+for weak in nochmod nospace ctime dirsync=$EINVAL noflock=$ENOSYS clone=$EPERM nolink=$EPERM; do
+  expect 0 weakly $weak $pack && { diff -r right.parts parts >/dev/null || fail "$weak: other parts"; }
+  [ $weak != ctime ] || expect 0 weakly $weak $pack
+  expect 0 weakly $weak pack-chunks verify parts --deep
+  expect 0 weakly $weak pack-chunks unpack parts -C u
+  [ $weak != nochmod ] || once 'the mode cannot be set here'
+  [ $weak != nospace ] || once 'does not tell how much space'
+  unpacked "$weak"
+  expect 0 weakly $weak bash -c 'cat parts/*.part.* | pack-chunks unpack - --name set -C u'; unpacked "$weak, a stream"
+  expect 0 weakly $weak $repack && { diff -r -x .repack-experts right.r r >/dev/null || fail "$weak: another checkpoint"; }
+  expect 0 weakly $weak $repack && prints 'finished before'
+  rm -rf parts r
+done
+expect 1 weakly dirsync=$EIO pack-chunks unpack right.parts -C u && says 'cannot sync the directory'; rm -rf u
+
 # A lock that another run holds: the wait says for whom, and the first signal ends it.
 mkdir -p out/store
 expect 0 build-fp4-packs "$CK" -o out/store --tiers base --ckpt-id x -q
@@ -96,6 +117,19 @@ if tight 2200k; then
   expect 0 $cache --force
   umount disk; tight 60k
   expect 1 $cache && says 'not enough space: .*--no-space-check'
+  # Every writing program refuses what does not fit, and does it all the same where it is told to.
+  expect 1 pack-chunks unpack right.parts -C disk/u && says 'not enough space: .*--no-space-check'
+  pack-chunks unpack right.parts -C disk/u --no-space-check >/dev/null 2>err; [ $? = 1 ] && grep -q 'No space left' err || fail "unpack --no-space-check: $(cat err)"
+  rm -rf disk/u
+  expect 1 repack-experts build "$CK" disk/r --levels 4 --granularity tensor-sym --link copy && says 'not enough space: .*--no-space-check'
+  expect 1 pack-chunks pack src/tree --level 0 --name set --out disk/p && says 'not enough space: .*--no-space-check'
+  umount disk; tight 700k
+  # What a killed run left is room, and so is what is replaced, file by file.
+  expect 0 repack-experts build "$CK" disk/r --levels 4 --granularity tensor-sym --link copy
+  used=$(du -sk disk | cut -f1); umount disk; tight $((used * 5 / 4 + 20))k
+  mkdir -p disk/r; expect 0 repack-experts build "$CK" disk/r --levels 4 --granularity tensor-sym --link copy
+  large=$(ls -S disk/r/*.safetensors | head -1); mv "$large" "$large.tmp"
+  expect 0 repack-experts build "$CK" disk/r --levels 4 --granularity tensor-sym --link copy
   umount disk; trap 'rm -rf "$WORK"' EXIT
 else
   echo "SKIPPED: a tight disk (mounting a tmpfs is not allowed)"

@@ -203,3 +203,16 @@ TEST_CASE("packs from a cache: operations fail and crashes come after each opera
     MESSAGE("operations failed in turn: ", failed, ", crash points: ", crashes);
   }
 }
+
+TEST_CASE("a server that forgets a handle for a moment is asked again: no operation ends a build") {
+  Bench bench("ds4-mini");
+  bench.threads = 3;
+  for (std::uint64_t nth = 1;; nth += 7) {
+    bench.clear();
+    FaultOs os(bench.work.path(), Fault::fail(nth, ESTALE));
+    bench.build_with(os);
+    if (!os.hit()) break;
+    CAPTURE(os.hit_at());
+    CHECK(digests(bench.out) == digests(bench.right.path()));
+  }
+}

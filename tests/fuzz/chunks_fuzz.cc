@@ -11,6 +11,7 @@
 #include "chunks/chunk_set.h"
 #include "chunks/frame.h"
 #include "chunks/unpack.h"
+#include "chunks_tree.h"
 #include "fuzz/memory_tree.h"
 #include "fuzz/require.h"
 
@@ -96,9 +97,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t nul = std::min(text.find('\0'), text.size());
     content = text.substr(std::min(nul + 1, text.size()));
     try {
-      set.manifest = parse_chunk_manifest(text.substr(0, nul), "m");
+      set.manifest = chunks_tree::read_manifest(text.substr(0, nul), "m");
       const std::string again = to_json(*set.manifest);
-      require(to_json(parse_chunk_manifest(again, "again")) == again);
+      require(to_json(chunks_tree::read_manifest(again, "again")) == again);
     } catch (const Error& error) {
       require(error.path() != "again");
       return 0;

@@ -47,6 +47,26 @@ seeds_manifest() {
   cp tests/fuzz/seeds/manifest/* "$1"
 }
 
+seeds_hub() {
+  printf '[{"type": "file", "path": "a", "size": 1, "oid": "%s"}, {"type": "directory", "path": "b"}, {"type": "file", "path": "b/c", "size": 9, "oid": "x", "lfs": {"oid": "%s", "size": 9}}]' \
+    "$(printf x | sha1sum | cut -c1-40)" "$(printf x | sha256sum | cut -c1-64)" >"$1/page"
+  printf 'l<https://hub.example:8443/api/models/a/b/tree/main?cursor=x>; rel="next"' >"$1/link"
+  printf 'l<https://elsewhere/api?a=b>; rel="prev", <//other/path>; rel="next"' >"$1/elsewhere"
+}
+# Three rows of (tick, layer, expert), and a dump.
+seeds_tiers() {
+  { printf '\223NUMPY\001\000\166\000'; printf '%-117s\n' "{'descr': '<i4', 'fortran_order': False, 'shape': (3, 3), }"
+    printf '\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0\0\0\0\0\3\0\0\0'; } >"$1/trace"
+  printf '{"tick": 3, "n_slots": 4, "cached": 2, "promoted_total": 2, "evicted_total": 1, "fp4_by_layer": {"0": [1], "1": [2]}}' >"$1/dump"
+}
+seeds_recipe() {
+  printf 'requires: {gpus: 2, vram_gb: 96}\nenv:\n  A: "{planes_cache}"\nserve_args:\n  - --tensor-parallel-size 2\n' >"$1/recipe.yaml"
+  for model in "$golden"/*/checkpoint; do
+    python3 -c 'import json, sys; c = json.load(open(sys.argv[1])); json.dump(c.get("quantization_config"), sys.stdout)' "$model/config.json" >"$1/$(basename "$(dirname "$model")")"
+  done
+  cp manifests/profiles/*.json "$1"
+}
+
 # Each kind of input, the sound one; damage is the fuzzer's part.
 seeds_chunks() {
   local set=tests/fuzz/seeds/chunks/set work

@@ -15,7 +15,7 @@ TEST_CASE("a manifest comes back as it was written; contradictions are refused")
   chunks_tree::make_tree(scratch / "tree");
   chunks_tree::pack(chunks_tree::small_parts(scratch / "tree", scratch / "out"), Context{});
   const std::string text = file_contents(scratch / "out/manifest.set.json");
-  CHECK(to_json(parse_chunk_manifest(text, "m")) == text);
+  CHECK(to_json(chunks_tree::read_manifest(text, "m")) == text);
 
   const Json good = Json::parse(text);
   int refusals = 0;
@@ -24,7 +24,7 @@ TEST_CASE("a manifest comes back as it was written; contradictions are refused")
     change(document["chunks"], document);
     ++refusals;
     try {
-      parse_chunk_manifest(document.dump(), "m");
+      chunks_tree::read_manifest(document.dump(), "m");
       FAIL_CHECK("change number " << refusals << " was accepted");
     } catch (const Error& error) {
       CHECK(error.path() == "m");

@@ -1,0 +1,11 @@
+// Room on a disk for what is too large for memory.
+#pragma once
+
+#include "base/file.h"
+
+namespace planesmith {
+
+// A new file in $TMPDIR or /tmp that is gone when it is closed; its name is of no use to anyone.
+File temporary_file(Os& os);
+
+}  // namespace planesmith
