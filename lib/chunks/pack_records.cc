@@ -74,7 +74,7 @@ void PackRecords::write(std::size_t part, const PartRecord& record) const {
                      {"options", record.options},
                      {"files", record.files},
                      {"stamps", record.stamps}};
-  directory_.write_atomically(record_name(part), to_json(manifest), 0600);
+  directory_.write_atomically(record_name(part), to_json(manifest), context_.group_shared ? 0660 : 0600);
 }
 
 void PackRecords::forget(std::size_t part) const {

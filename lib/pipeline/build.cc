@@ -166,11 +166,12 @@ Outlook check_targets(const Context& context, const Checkpoint& checkpoint, cons
   Outlook outlook;
   const std::vector<std::unique_ptr<Sink>> sinks = make_sinks(context, plan, target);
   for (const std::unique_ptr<Sink>& sink : sinks) {
-    const std::string directory = writable_base(context, parent_of(sink->describe()));
+    const std::string parent = parent_of(sink->describe());
     for (const std::string& source : sources)
-      if (is_inside(real_path(directory), source))
+      if (is_inside(resolved(context.os, parent), source))
         throw Error(ErrorCode::usage, sink->describe(),
                     fmt::format("lies inside the checkpoint ({}); choose a directory outside", source));
+    const std::string directory = writable_base(context, parent);
     sink->refuse_other_source();
     if (Sink::Standing standing = sink->standing(plan.layers); !standing.remark.empty())
       outlook.remarks.push_back(std::move(standing.remark));

@@ -339,7 +339,7 @@ Record PackSink::record_of(std::vector<std::uint64_t> keys, std::vector<Xxh3> di
   facts.geometry = spec_.geometry;
   facts.layers = std::move(keys);
   facts.source = spec_.source;
-  facts.family = spec_.family;
+  if (!spec_.source.empty()) facts.family = spec_.family;  // both say what it was made of
   facts.tier = spec_.pack.tier;
   facts.id_by_download = spec_.id_by_download;
   FileEntry entry;

@@ -382,7 +382,7 @@ class PlanesCacheSink : public Sink {
     out.fp4 = spec_.fp4;
     out.id_by_download = spec_.id_by_download;
     out.source = spec_.source;
-    out.family = spec_.family;
+    if (!spec_.source.empty()) out.family = spec_.family;  // both say what it was made of
     return out;
   }
 

@@ -92,6 +92,13 @@ expect 0 verify-ckpt-id id org/model --served-path org/model --revision $commit 
 expect 1 verify-ckpt-id id org/model --served-path org/model --revision main && says '40 hex digits'
 expect 1 verify-ckpt-id id "$WORK/nowhere" && says 'nowhere: is not a directory'
 
+# Runs that remember digests at once leave one record that is whole, and nothing else.
+rm -rf "$XDG_CACHE_HOME"
+for _ in $(seq 8); do verify-ckpt-id id "$d" --recompute -q >>"$WORK/ids" 2>"$WORK/err" & done; wait
+[ "$(sort -u "$WORK/ids" | wc -l)" = 1 ] || fail "runs at once disagree"
+[ -z "$(find "$XDG_CACHE_HOME" -name '*.tmp')" ] || fail "temporary files are left among what is remembered"
+for record in $(find "$XDG_CACHE_HOME" -name '*.json'); do python3 -m json.tool "$record" >/dev/null || fail "$record is no JSON"; done
+
 # Wrong use and broken directories.
 expect 2 verify-ckpt-id id
 expect 2 verify-ckpt-id id "$d" --no-content

@@ -76,6 +76,12 @@ document 0 verify-ckpt-id rekey --from a --to b --planescache "$odd/c" -n
 document 0 verify-ckpt-id id "$odd/ck" --served-path /model
 document 0 pack-chunks pack "$odd/ck" --name set --out "$odd/parts"
 document 0 pack-chunks unpack "$odd/parts" -C "$odd/o"
+document 0 pack-chunks verify "$odd/parts" && document 0 pack-chunks list "$odd/parts"
+document 0 verify-ckpt-id verify "$odd/c" && document 0 verify-ckpt-id repair "$odd/c"
+verify-ckpt-id audit "$odd/ck" >/dev/null 2>&1; document $? verify-ckpt-id audit "$odd/ck"
+repack-experts analyze "$odd/ck" >/dev/null 2>&1; document $? repack-experts analyze "$odd/ck"
+document 2 pack-chunks fetch ftp://nowhere set --out "$odd/f"
+document 1 size-tiers "$odd/none.npy"
 document 1 verify-ckpt-id verify "$odd/none.json"
 has 'd["error"]["code"] == "not-found" and "\\xff" in d["error"]["path"]'
 document 0 repack-experts build "$odd/ck" "$odd/r" --levels 4 --granularity tensor

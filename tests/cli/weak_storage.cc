@@ -2,8 +2,10 @@
 //   dirsync=ERRNO  fsync of a directory fails       noflock=ERRNO   no flock
 //   nochmod        chmod and fchmod: EPERM          nolink=ERRNO    no hard links
 //   clone=ERRNO    sharing blocks fails             nospace         0 bytes available, though blocks are free
-//   ctime          ctime differs at every look      inode           .lock files have another inode at every
-//   look nomovedir      renaming a directory: EXDEV
+//   ctime          ctime differs at every look      nomovedir       renaming a directory: EXDEV
+//   inode          .lock files have another inode at every look
+//   stuck          reading never ends, whatever comes
+//   stale          every tenth call that opens or looks says ESTALE, as NFS does
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +14,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
 
 namespace {
 
@@ -35,6 +41,11 @@ int fail(int error) {
 }
 
 int looks = 0;
+
+bool stale() {
+  static std::atomic<int> calls{0};
+  return weak("stale") != 0 && ++calls % 10 == 0;
+}
 
 void shift(struct stat* st, const char* path) {
   if (weak("ctime") != 0 && S_ISREG(st->st_mode))
@@ -89,11 +100,13 @@ int statvfs(const char* path, struct statvfs* out) {
   return result;
 }
 int stat(const char* path, struct stat* out) {
+  if (stale()) return fail(ESTALE);
   const int result = real<int(const char*, struct stat*)>("stat")(path, out);
   if (result == 0) shift(out, path);
   return result;
 }
 int fstatat(int dir, const char* path, struct stat* out, int flags) {
+  if (stale()) return fail(ESTALE);
   const int result = real<int(int, const char*, struct stat*, int)>("fstatat")(dir, path, out, flags);
   if (result == 0) shift(out, path);
   return result;
@@ -102,6 +115,27 @@ int fstat(int fd, struct stat* out) {
   const int result = real<int(int, struct stat*)>("fstat")(fd, out);
   if (result == 0) shift(out, nullptr);
   return result;
+}
+ssize_t pread(int fd, void* to, size_t n, off_t offset) {
+  while (weak("stuck") != 0) sleep(1);
+  return real<ssize_t(int, void*, size_t, off_t)>("pread")(fd, to, n, offset);
+}
+int openat(int dir, const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  return stale() ? fail(ESTALE) : real<int(int, const char*, int, mode_t)>("openat")(dir, path, flags, mode);
+}
+// openat2 has no function of its own. Without it every component is opened by openat.
+long syscall(long number, ...) {
+  va_list arguments;
+  va_start(arguments, number);
+  long a[6];
+  for (long& argument : a) argument = va_arg(arguments, long);
+  va_end(arguments);
+  if (number == SYS_openat2 && weak("stale") != 0) return fail(ENOSYS);
+  return real<long(long, ...)>("syscall")(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 int ioctl(int fd, unsigned long request, ...) {
   va_list arguments;

@@ -33,6 +33,7 @@ expect 1 timeout 60 env WEAK=inode LD_PRELOAD="$shim" $build && says 'another in
 rm -rf out
 
 expect 0 weakly nochmod $build; whole "no modes"
+expect 0 weakly stale $build; whole "stale handles"
 expect 0 weakly ctime $build; expect 0 weakly ctime $build; prints '0 converted'; whole "ctime that moves"
 expect 0 weakly ctime verify-ckpt-id id "$CK" --recompute
 expect 0 weakly nospace $build && once 'does not tell how much space'
@@ -71,7 +72,7 @@ pack="pack-chunks pack src/tree --name set --out parts --part-size 100kB --frame
 repack="repack-experts build $CK r --levels 4 --granularity tensor-sym --link copy"
 unpacked() { diff -r src/tree u/tree >/dev/null || fail "$1: not what was packed"; absent u/.set.unpack; rm -rf u; }
 expect 0 $pack -q && mv parts right.parts; expect 0 $repack -q && mv r right.r
-for weak in nochmod nospace ctime dirsync=$EINVAL noflock=$ENOSYS clone=$EPERM nolink=$EPERM; do
+for weak in stale nochmod nospace ctime dirsync=$EINVAL noflock=$ENOSYS clone=$EPERM nolink=$EPERM; do
   expect 0 weakly $weak $pack && { diff -r right.parts parts >/dev/null || fail "$weak: other parts"; }
   [ $weak != ctime ] || expect 0 weakly $weak $pack
   expect 0 weakly $weak pack-chunks verify parts --deep
@@ -86,13 +87,31 @@ for weak in nochmod nospace ctime dirsync=$EINVAL noflock=$ENOSYS clone=$EPERM n
 done
 expect 1 weakly dirsync=$EIO pack-chunks unpack right.parts -C u && says 'cannot sync the directory'; rm -rf u
 
+# Whatever a program is doing, the second signal ends it.
+expect 0 make-trace trace.npy --ticks 100 --layers 2 --experts 8 --per-layer 2 -q
+while read -r command; do
+  weakly stuck $command >/dev/null 2>err & pid=$!
+  sleep 0.4; kill -TERM $pid; sleep 0.3; kill -TERM $pid 2>/dev/null
+  for _ in $(seq 50); do kill -0 $pid 2>/dev/null || break; sleep 0.1; done
+  ! kill -9 $pid 2>/dev/null || fail "two signals do not end $command"
+  wait $pid; got=$?; [ $got = 143 ] || fail "exit $got after two signals: $command"
+done <<END
+build-planescache $CK -o signalled --ckpt-id x
+build-fp4-packs $CK -o signalled --ckpt-id x
+verify-ckpt-id id $CK --recompute
+pack-chunks pack src/tree --name two --out signalled
+repack-experts gate $CK
+size-tiers trace.npy
+END
+rm -rf signalled
+
 # A lock that another run holds: the wait says for whom, and the first signal ends it.
 mkdir -p out/store
 expect 0 build-fp4-packs "$CK" -o out/store --tiers base --ckpt-id x -q
 lock=$(ls out/store/*.lock)
 [ "$(stat -c %a "$lock")" = 600 ] || fail "the lock of a pack is open to others"
-python3 -c 'import fcntl, sys, time; f = open(sys.argv[1]); fcntl.flock(f, 2); time.sleep(30)' "$lock" & holder=$!
-sleep 0.3
+python3 -c 'import fcntl, sys, time; f = open(sys.argv[1]); fcntl.flock(f, 2); open("held", "w"); time.sleep(60)' "$lock" & holder=$!
+for _ in $(seq 200); do [ ! -e held ] || break; sleep 0.1; done
 build-fp4-packs "$CK" -o out/store --tiers base --ckpt-id x --force >/dev/null 2>err & waiting=$!
 for _ in $(seq 100); do grep -q '^waiting for .*held by process' err && break; sleep 0.1; done
 grep -q 'waiting for .*\.lock, held by process [0-9]* of user' err || fail "the wait says nothing: $(cat err)"
