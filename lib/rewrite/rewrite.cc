@@ -75,32 +75,39 @@ template <class Make>
 void write(const Context& context, const Kernels& kernels, int workers, const std::vector<NewShard>& shards,
            const std::vector<bool>& chosen, const Make& make) {
   struct Item {
-    std::size_t shard, work, part;
+    std::size_t work, part;
   };
-  std::vector<Item> items;
-  std::vector<std::unique_ptr<Work>> works(shards.size());
+  struct Lane {
+    const NewShard* shard;
+    std::unique_ptr<Work> state;
+    std::vector<Item> items;
+  };
+  std::vector<Lane> lanes;
+  std::vector<std::size_t> counts;
   for (std::size_t s = 0; s < shards.size(); ++s) {
     if (!chosen[s]) continue;
-    works[s] = std::make_unique<Work>(shards[s]);
-    const std::size_t before = items.size();
+    Lane lane{&shards[s], std::make_unique<Work>(shards[s]), {}};
     for (std::size_t w = 0; w < shards[s].work.size(); ++w)
-      for (std::size_t p = 0; p < shards[s].work[w].job->parts(); ++p) items.push_back({s, w, p});
-    if (items.size() == before) {  // nothing but empty tensors
-      works[s]->open(make);
-      works[s]->finish();
+      for (std::size_t p = 0; p < shards[s].work[w].job->parts(); ++p) lane.items.push_back({w, p});
+    if (lane.items.empty()) {  // nothing but empty tensors
+      lane.state->open(make);
+      lane.state->finish();
     }
+    counts.push_back(lane.items.size());
+    lanes.push_back(std::move(lane));
   }
   std::vector<std::unique_ptr<ShardIo>> ios(static_cast<std::size_t>(workers));
   for (auto& io : ios) io = std::make_unique<ShardIo>(context, kernels);
-  parallel_for(items.size(), workers, [&](std::size_t i, int worker) {
-    context.check_stop();
-    const Item& item = items[i];
-    ShardIo& io = *ios[static_cast<std::size_t>(worker)];
-    const NewShard::Work& work = shards[item.shard].work[item.work];
-    io.set(work, works[item.shard]->open(make));
-    work.job->run(item.part, io);
-    works[item.shard]->done();
-  });
+  parallel_lanes(counts, workers, std::max<std::size_t>(1, lanes.size()),
+                 [&](std::size_t l, std::size_t i, int worker) {
+                   context.check_stop();
+                   const Lane& lane = lanes[l];
+                   ShardIo& io = *ios[static_cast<std::size_t>(worker)];
+                   const NewShard::Work& work = lane.shard->work[lane.items[i].work];
+                   io.set(work, lane.state->open(make));
+                   work.job->run(lane.items[i].part, io);
+                   lane.state->done();
+                 });
 }
 
 std::string index_text(const NewShards& shards) {

@@ -215,6 +215,30 @@ void nibbles(Runner& runner) {
   }
 }
 
+// --- float weights to FP4 ---
+
+void quantize(Runner& runner) {
+  constexpr std::uint64_t n = 8 << 20, bytes = 2 * n;  // a projection of DeepSeek-V4-Flash in BF16
+  if (!wants(runner, "bf16 to nvfp4") && !wants(runner, "bf16 to mxfp4")) return;
+  const Pieces pieces(bytes, n / 2 + n / kNvfp4Group);
+  for (std::uint64_t i = 0; i < pieces.count(); ++i)
+    for (std::uint64_t at = 1; at < bytes; at += 2) {  // exponents as trained weights have them
+      std::uint8_t& high = pieces.input(i)[at];
+      high = static_cast<std::uint8_t>((high & 0x80) | (0x3C - (high & 3)));
+    }
+  const auto values = [&](std::uint64_t piece) {
+    return FloatValues{pieces.input(piece), FloatType::bf16, n};
+  };
+  for (const Kernels* kernels : available_kernels()) {
+    measure(runner, "bf16 to nvfp4", *kernels, pieces, target_for(*kernels, .6, 0), [&](std::uint64_t piece) {
+      kernels->to_nvfp4(values(piece), .03f / 2688, pieces.output(piece), pieces.output(piece) + n / 2);
+    });
+    measure(runner, "bf16 to mxfp4", *kernels, pieces, target_for(*kernels, .6, 0), [&](std::uint64_t piece) {
+      kernels->to_mxfp4(values(piece), pieces.output(piece), pieces.output(piece) + n / 2);
+    });
+  }
+}
+
 // The other yardstick there might be.
 void memcpy_in_blocks(Runner& runner) {
   const std::string name = "memcpy, an expert at a time, against 256 MiB at a time, 1 thread";
@@ -237,6 +261,7 @@ void kernels(Runner& runner) {
   convert(runner, kNvfp4, false, false, .65, .325);
   convert(runner, kNvfp4, false, true, .65, .325);
   nibbles(runner);
+  quantize(runner);
   memcpy_in_blocks(runner);
 }
 

@@ -1,5 +1,5 @@
-// repack-experts build against a plain copy of the same files, both on two threads, from and to memory, where
-// neither waits for a disk: processor time.
+// repack-experts build and quantize against a plain copy of the same files, both on two threads, from and to
+// memory, where neither waits for a disk: processor time.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "bench/bench.h"
 #include "repack/repack.h"
+#include "rewrite/quantize.h"
 
 namespace planesmith::bench {
 namespace {
@@ -75,9 +76,68 @@ void copy(const std::string& from, const std::string& to) {
   target.sync();
 }
 
+// BF16 experts, all of them in one tensor.
+void make_floats(const std::string& directory) {
+  std::filesystem::create_directory(directory);
+  constexpr std::uint64_t experts = 16, down = experts * kHidden * kInner * 2;
+  std::ofstream(directory + "/config.json") << fmt::format(
+      R"({{"num_hidden_layers": 1, "n_routed_experts": {}, "hidden_size": {}, "moe_intermediate_size": {}}})",
+      experts, kHidden, kInner);
+  nlohmann::ordered_json header;
+  const std::string stem = "model.layers.0.mlp.experts.";
+  header[stem + "gate_up_proj"] = {
+      {"dtype", "BF16"}, {"shape", {experts, 2 * kInner, kHidden}}, {"data_offsets", {0, 2 * down}}};
+  header[stem + "down_proj"] = {
+      {"dtype", "BF16"}, {"shape", {experts, kHidden, kInner}}, {"data_offsets", {2 * down, 3 * down}}};
+  const std::string text = header.dump();
+  std::ofstream file(directory + "/model.safetensors", std::ios::binary);
+  for (int i = 0; i < 8; ++i) file.put(static_cast<char>(text.size() >> 8 * i));
+  file << text;
+  std::vector<std::uint8_t> block(1 << 20);
+  std::uint64_t state = 1;
+  for (std::uint64_t done = 0; done < 3 * down; done += block.size()) {
+    for (std::size_t i = 0; i < block.size(); i += 2) {
+      state = state * 6364136223846793005 + 1442695040888963407;
+      block[i] = static_cast<std::uint8_t>(state >> 56);
+      block[i + 1] = static_cast<std::uint8_t>((state >> 40 & 0x80) | (0x3A + (state >> 48 & 3)));
+    }
+    file.write(reinterpret_cast<const char*>(block.data()), static_cast<std::streamsize>(block.size()));
+  }
+}
+
+void quantize_experts(Runner& runner) {
+  std::optional<Directory> directory;
+  for (const auto& [to, name] : {std::pair{Fp4::nvfp4, "nvfp4"}, {Fp4::mxfp4, "mxfp4"}}) {
+    const std::string row = fmt::format("quantize to {}, 2 threads", name);
+    if (!runner.wants(row)) continue;
+    if (!directory) {
+      directory.emplace(kInMemory);
+      make_floats(*directory / "in");
+    }
+    const std::string source = *directory / "in", target = *directory / "out", other = *directory / "copy";
+    const std::uint64_t bytes = std::filesystem::file_size(source + "/model.safetensors");
+    const Fp4 format = to;
+    runner.compare(
+        row, 2 * bytes, 1 / 1.3,
+        [&] {
+          std::filesystem::remove_all(target);
+          RewriteOptions options;
+          options.source = source;
+          options.target = target;
+          return processor_time([&] { quantize(Context{.threads = kThreads}, format, options); });
+        },
+        [&] {
+          std::filesystem::remove(other);
+          return processor_time([&] { copy(source + "/model.safetensors", other); });
+        },
+        5);
+  }
+}
+
 }  // namespace
 
 void repack_experts(Runner& runner) {
+  quantize_experts(runner);
   struct Case {
     Granularity granularity;
     int levels;
