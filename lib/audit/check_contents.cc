@@ -28,8 +28,13 @@ bool is_expert_weight(const Inventory& inventory, const Tensor& tensor) {
          tensor.name.ends_with(".weight_packed");
 }
 
-bool one_value(const std::vector<std::uint8_t>& bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [&](std::uint8_t b) { return b == bytes[0]; });
+// Bytes of an element, or of the two that share one.
+std::size_t width(const Tensor& tensor) {
+  return std::max<std::size_t>(1, bits(tensor.dtype) / 8);
+}
+// The same element again and again. Whole elements.
+bool one_value(const std::vector<std::uint8_t>& bytes, std::size_t width) {
+  return std::equal(bytes.begin() + static_cast<std::ptrdiff_t>(width), bytes.end(), bytes.begin());
 }
 
 std::vector<std::uint8_t> sample(const File& file, const Tensor& tensor) {
@@ -58,11 +63,12 @@ void read_all(const Context& context, const Inventory& inventory, const Tensor& 
 }
 
 bool constant(const Context& context, const Inventory& inventory, const Tensor& tensor) {
-  int value = -1;
+  const std::size_t each = width(tensor);
+  std::vector<std::uint8_t> first;
   bool same = true;
   read_all(context, inventory, tensor, [&](const std::vector<std::uint8_t>& bytes) {
-    if (value < 0) value = bytes[0];
-    return same = one_value(bytes) && bytes[0] == value;
+    if (first.empty()) first.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(each));
+    return same = one_value(bytes, each) && std::equal(first.begin(), first.end(), bytes.begin());
   });
   return same;
 }
@@ -88,7 +94,7 @@ void check_experts_apart(const Context& context, const Inventory& inventory, Fin
     const std::vector<std::uint8_t> bytes =
         sample(File::open_read(context.os, inventory.shard_path(*weights[i])), *weights[i]);
     const std::lock_guard<std::mutex> lock(mutex);
-    if (one_value(bytes))
+    if (one_value(bytes, width(*weights[i])))
       suspicious.push_back(weights[i]);
     else
       alike[Xxh3::of(bytes).hex()].push_back(weights[i]);

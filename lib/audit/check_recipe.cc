@@ -5,13 +5,16 @@
 #include <algorithm>
 
 #include "audit/pattern.h"
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/tensor_name.h"
 
 namespace planesmith {
 namespace {
 
-void check_ignored(const std::vector<Pattern>& ignore, const std::vector<std::string>& modules,
-                   Findings& findings) {
+void check_ignored(const Inventory& inventory, const std::vector<Pattern>& ignore,
+                   std::vector<std::string> modules, Findings& findings) {
+  // A head that is the embedding is a module without a tensor.
+  if (config_value(inventory.config, "tie_word_embeddings") == true) modules.push_back("lm_head");
   Several unmatched;
   for (const Pattern& pattern : ignore)
     if (!pattern.is_class() && std::none_of(modules.begin(), modules.end(),
@@ -154,7 +157,7 @@ void check_activations(const Inventory& inventory, Findings& findings) {
 void check_recipe(const Inventory& inventory, Findings& findings) {
   const std::vector<Pattern> ignore = ignored(inventory, findings);
   const std::vector<std::string> modules = modules_of(inventory);
-  check_ignored(ignore, modules, findings);
+  check_ignored(inventory, ignore, modules, findings);
   check_quantized_by_mistake(inventory, findings);
   check_groups(inventory, ignore, modules, findings);
   check_activations(inventory, findings);

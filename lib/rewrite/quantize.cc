@@ -141,6 +141,8 @@ Modules modules_of(const Checkpoint& checkpoint, Fp4 to, const FloatExperts& exp
     else if (tensor.name.find(".experts.") != std::string::npos)  // a drafter's fused experts
       modules.unquantized.insert(tensor.name.substr(0, tensor.name.rfind('.')));
   }
+  // A head that is the embedding is a module without a tensor.
+  if (config_value(checkpoint.config(), "tie_word_embeddings") == true) modules.unquantized.insert("lm_head");
   return modules;
 }
 

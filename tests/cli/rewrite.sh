@@ -25,6 +25,7 @@ costs() {
   expect 0 python "$JUDGE" costs s <said.json || cat err
 }
 quantized; costs
+verify-ckpt-id audit -q s >out; grep -Eq 'experts.constant: 6 expert weights' out || fail "experts of one value are not seen"
 quantized seed=2
 quantized dtype=F16 fused=yes; costs
 quantized dtype=F16 seed=2
@@ -61,6 +62,12 @@ expect 1 repack-experts quantize s t --to nvfp4; says 'self_attn.o_proj.weight.*
 make floats
 edit 'del tensors["model.layers.2.mlp.experts.1.up_proj.weight"]'
 expect 1 repack-experts quantize s t --to nvfp4; says '2 sparse layers x 3 experts x 3 = 18 .* 1 are missing.*up projection of expert 1 in layer 2'
+make floats seed=3  # a head that is the embedding is a module, too
+edit 'del tensors["lm_head.weight"]; config["tie_word_embeddings"] = True'
+expect 0 repack-experts quantize -q s t --to nvfp4; grep -q '"lm_head"' t/config.json || fail "the tied head is not listed"
+verify-ckpt-id audit -q t >out; grep -q 'ignore-unmatched' out && fail "the tied head is missed"
+grep -Eq 'experts.identical: [0-9]' out || fail "identical experts are not seen"
+rm -rf t
 make floats fused=yes
 edit 'for t in tensors.values():
   if len(t.shape) == 3: t.shape[1:] = t.shape[:0:-1]'
