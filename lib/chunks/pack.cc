@@ -48,13 +48,6 @@ std::string digest_of_members(const Layout& layout) {
   return hex(sha.finish());
 }
 
-// As `sha256sum` prints it.
-std::string digest_list(const ChunkManifest& manifest) {
-  std::string text;
-  for (const FileEntry& part : manifest.parts) text += fmt::format("{}  {}\n", part.sha256, part.path);
-  return text;
-}
-
 class Packing {
  public:
   Packing(const PackPlan& plan, const PackOptions& options, const Context& context)
@@ -195,7 +188,7 @@ PackResult Packing::complete(const std::string& manifest_path) {
   if (!damaged.empty()) remake_parts(there, out_, records_.directory(), damaged, plan_.origins, context_);
   const std::string list = digest_list_name(options_.name);
   if (options_.sha256 && (!out_.exists(list) || options_.recheck))
-    out_.write_atomically(list, digest_list(there));
+    out_.write_atomically(list, digest_list(there.parts));
   records_.forget_all();
   const std::size_t kept = there.parts.size() - damaged.size();
   return {std::move(there), manifest_path, kept};
@@ -360,13 +353,19 @@ PackResult Packing::finish(const BlockDigests& digests, std::size_t kept) {
   }
   std::vector<Member>& members = manifest.layout.members();
   for (std::size_t m = 0; m < members.size(); ++m) members[m].blocks = digests.of(m);
-  if (options_.sha256) out_.write_atomically(digest_list_name(options_.name), digest_list(manifest));
+  if (options_.sha256) out_.write_atomically(digest_list_name(options_.name), digest_list(manifest.parts));
   out_.write_atomically(manifest_name(options_.name), to_json(manifest));
   records_.forget_all();
   return result;
 }
 
 }  // namespace
+
+std::string digest_list(std::span<const FileEntry> parts) {
+  std::string text;
+  for (const FileEntry& part : parts) text += fmt::format("{}  {}\n", part.sha256, part.path);
+  return text;
+}
 
 PackResult pack(const PackPlan& plan, const PackOptions& options, const Context& context) {
   return Packing(plan, options, context).run();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,9 @@ struct PackResult {
 // damaged ones too. Says which of these it does. Errors: files of this name that are something else's
 // (without force), a second run at work on the same name.
 PackResult pack(const PackPlan& plan, const PackOptions& options, const Context& context);
+
+// What SHA256SUMS.NAME holds, as `sha256sum` prints it. Each part's SHA-256 is known.
+std::string digest_list(std::span<const FileEntry> parts);
 
 // Writes the frames one after the other to an open descriptor (a pipe or a file), and nothing else.
 void pack_to_stream(const PackPlan& plan, const PackOptions& options, int fd, const Context& context);

@@ -127,8 +127,24 @@ struct Lists {
   std::vector<Member> members;
 };
 
+// The manifest's digest of its own text, where it has one, against the text: `end` is its last bytes,
+// `before` the digest of those in front of them.
+constexpr std::uint64_t kPiece = 1 << 20;
+constexpr std::string_view kAfterDigest = "\n}\n";
+std::size_t end_size() {
+  return digest_line("").size() + kAfterDigest.size();
+}
+void check_own_digest(const Json& document, std::string_view end, const Xxh3& before,
+                      const std::string& path) {
+  if (!document.is_object() || !document.contains("digest")) return;
+  if (end != fmt::format(",\n \"digest\": \"{}\"{}", before.hex(), kAfterDigest))
+    throw Error(path,
+                "is not a usable manifest: it was changed after it was written: its own digest differs");
+}
+
 // Puts the manifest together of what is not in the lists and the lists. `document` has the lists empty.
-ChunkManifest assemble(const Json& document, Lists lists, const std::string& path) {
+ChunkManifest assemble(Json document, Lists lists, const std::string& path) {
+  if (document.is_object()) document.erase("digest");  // of the text, which was checked
   Manifest manifest = parse_manifest(compact(document), path);
   if (manifest.kind != ManifestKind::chunks)
     throw Error(path, fmt::format("is a manifest of kind '{}'; one of kind 'chunks' was expected",
@@ -171,7 +187,8 @@ class ManifestVisitor : public JsonVisitor {
  public:
   ManifestVisitor(std::string path, std::uint64_t memory) : path_(std::move(path)), memory_(memory) {}
 
-  ChunkManifest take() { return assemble(document_, std::move(lists_), path_); }
+  const Json& document() const { return document_; }
+  ChunkManifest take() { return assemble(std::move(document_), std::move(lists_), path_); }
 
   void open(char bracket) override {
     Json* const place = put(bracket == '{' ? Json::object() : Json::array(), kNode);
@@ -268,6 +285,18 @@ std::vector<FrameEntry> frames_from_json(Fields& fields, const std::string& path
 ChunkManifest read_chunk_manifest(const Context& context, const File& file) {
   ManifestVisitor visitor(file.path(), context.memory / 2);
   visit_json(file, 0, file.size(), visitor);
+  std::string end(std::min<std::uint64_t>(file.size(), end_size()), ' ');
+  const std::uint64_t body = file.size() - end.size();
+  Xxh3Stream before;
+  std::vector<std::uint8_t> piece;
+  for (std::uint64_t at = 0; at < body; at += piece.size()) {
+    context.check_stop();
+    piece.resize(std::min<std::uint64_t>(kPiece, body - at));
+    file.read(piece, at);
+    before.update(piece);
+  }
+  file.read({reinterpret_cast<std::uint8_t*>(end.data()), end.size()}, body);
+  check_own_digest(visitor.document(), end, before.finish(), file.path());
   return visitor.take();
 }
 

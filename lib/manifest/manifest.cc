@@ -181,8 +181,7 @@ std::string to_json(const Manifest& manifest) {
     separator = ",\n";
   }
   out += manifest.files.empty() ? "]" : "\n ]";
-  if (manifest.kind != ManifestKind::chunks) out += digest_line(out);
-  return out += "\n}\n";
+  return out + digest_line(out) + "\n}\n";
 }
 
 bool is_inner_path(std::string_view path) {

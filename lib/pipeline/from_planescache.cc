@@ -14,6 +14,7 @@
 #include "base/machine.h"
 #include "base/parallel.h"
 #include "base/space.h"
+#include "base/text.h"
 #include "format/planes.h"
 #include "pipeline/cache_source.h"
 #include "pipeline/sinks.h"
@@ -260,11 +261,10 @@ class Assembly {
     job.files[i].read(section, expert * section.size());
     const Xxh3 digest = Xxh3::of(section);
     if (job.digests[i] != nullptr && digest != (*job.digests[i])[expert])
-      throw Error(
-          ErrorCode::difference, job.files[i].path(),
-          fmt::format(
-              "expert {} is not what the manifest says; rebuild layer {} with build-planescache --recheck",
-              expert, job.source->facts.layers[job.key]))
+      throw Error(ErrorCode::difference, job.files[i].path(),
+                  fmt::format("expert {} is not what the manifest says; make it again with verify-ckpt-id "
+                              "repair {} --checkpoint DIR",
+                              expert, shell_quoted(job.source->directory)))
           .at(expert * section.size());
     return digest;
   }
@@ -289,9 +289,9 @@ class Assembly {
     if (expected != Xxh3::of(buffers.codes))
       throw Error(
           ErrorCode::difference, path,
-          fmt::format("expert {}: the 2-bit planes are not those of the FP4 planes; rebuild layer {} with "
-                      "build-planescache --force",
-                      expert, job.source->facts.layers[job.key]))
+          fmt::format("expert {}: the 2-bit planes are not those of the FP4 planes; make them again with "
+                      "verify-ckpt-id repair {} --checkpoint DIR",
+                      expert, shell_quoted(job.source->directory)))
           .at(expert * buffers.codes.size());
   }
 

@@ -36,9 +36,10 @@ double hundredths_of_gib(std::uint64_t bytes) {
   return std::ceil(static_cast<double>(bytes) / static_cast<double>(kGiB) * 100) / 100;
 }
 
-// Slots that reach the target, else the knee.
-std::uint64_t wanted_slots(const Distances& curve, double target) {
-  return curve.slots_for(target).value_or(curve.knee());
+// Slots that have this share of the hits that a pool of any size has.
+std::uint64_t wanted_slots(const Distances& curve, double share) {
+  const double most = static_cast<double>(curve.most_hits()) / static_cast<double>(curve.accesses);
+  return curve.slots_for(share * most).value_or(0);
 }
 
 PoolAdvice pool(const Distances& curve, std::uint64_t slot_bytes, double target,

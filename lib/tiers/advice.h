@@ -35,9 +35,9 @@ struct ModeAdvice {
   std::string note;  // what does not fit, or what was left out of account; empty: nothing
 };
 
-// Sparse layers: how many layers have routed experts. Where no budget is given, pools are as large as the
-// curve asks: the FP4 pool to the knee of all it can reach, a cache of the 2-bit planes to 99 %, since a miss
-// there waits for the host.
+// Sparse layers: how many layers have routed experts. Where the budget allows, the FP4
+// pool has 95 % of the hits that any size has, a cache of the 2-bit planes 99 %, since a miss there waits for
+// the host; the cache comes first.
 std::vector<ModeAdvice> advise(const format::Geometry& geometry, std::uint64_t sparse_layers,
                                std::uint64_t world, const Distances& curve, const Budget& budget);
 

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "checkpoint/fingerprint.h"
+#include "chunks/chunk_names.h"
 #include "chunks/chunk_set.h"
 #include "chunks/pack.h"
 #include "format/pack.h"
@@ -312,6 +313,17 @@ class Repair {
   }
 
   void chunks(const UnitReport& report, RepairReport::Item& item) {
+    bool others = !report.manifest;
+    for (const Difference& difference : report.result.differences) {
+      if (!report.manifest || !difference.path.starts_with(chunks::digest_list_name(""))) {
+        others = true;
+        continue;
+      }
+      act(item, fmt::format("write {} again", join(report.unit.root, difference.path)), [&] {
+        directory_->write_atomically(difference.path, chunks::digest_list(report.manifest->files));
+      });
+    }
+    if (!others) return;
     if (request_.source.empty() || !report.manifest) {
       item.left = report.to_do;
       return;

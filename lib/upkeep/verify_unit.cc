@@ -6,6 +6,8 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "chunks/chunk_names.h"
+#include "chunks/pack.h"
 #include "format/pack.h"
 #include "format/planescache.h"
 #include "sink/records.h"
@@ -112,6 +114,28 @@ std::string set_name(const Unit& unit) {
   return name;
 }
 
+// SHA256SUMS.NAME says what the manifest says.
+void check_digest_list(const Context& context, UnitReport& report) {
+  const std::vector<FileEntry>& parts = report.manifest->files;
+  if (std::any_of(parts.begin(), parts.end(), [](const FileEntry& part) { return part.sha256.empty(); }))
+    return;
+  const std::string name = chunks::digest_list_name(set_name(report.unit)),
+                    path = join(report.unit.root, name);
+  if (!exists(context.os, path)) {
+    report.result.notes.push_back(name + " is missing; sha256sum -c has nothing to go by");
+    return;
+  }
+  if (read_text(context.os, path, kMostManifestBytes) != chunks::digest_list(parts))
+    report.result.differences.push_back(
+        {Kind::content, name, "is not the list of the parts' SHA-256 digests that the manifest has"});
+}
+
+bool only_digest_list(const UnitReport& report) {
+  return std::all_of(
+      report.result.differences.begin(), report.result.differences.end(),
+      [&](const Difference& d) { return d.path == chunks::digest_list_name(set_name(report.unit)); });
+}
+
 void advise(const Context& context, UnitReport& report) {
   const Unit& unit = report.unit;
   const std::string path = shell_quoted(real_path(exists(context.os, unit.path) ? unit.path : unit.root));
@@ -122,9 +146,10 @@ void advise(const Context& context, UnitReport& report) {
     const std::string to = join(root, report.proper_path);
     if (unit.kind == ManifestKind::pack) {
       const auto stem = [](const std::string& pack) { return shell_quoted(pack.substr(0, pack.size() - 5)); };
-      report.to_do.push_back(fmt::format(
-          "for s in pack json lock pack.manifest.json; do [ ! -e {0}.$s ] || mv -n {0}.$s {1}.$s; done",
-          stem(join(root, name_of(unit.path))), stem(to)));
+      report.to_do.push_back(
+          fmt::format("for s in pack json lock pack.manifest.json pack.heat.json; do [ ! -e {0}.$s ] || mv "
+                      "-n {0}.$s {1}.$s; done",
+                      stem(join(root, name_of(unit.path))), stem(to)));
     } else {
       report.to_do.push_back(
           fmt::format("mkdir -p {0} && mv -T {1} {2} && rmdir --ignore-fail-on-non-empty {3}",
@@ -143,7 +168,8 @@ void advise(const Context& context, UnitReport& report) {
         break;
       case ManifestKind::chunks:
         if (report.manifest)
-          report.to_do.push_back(fmt::format("verify-ckpt-id repair {} --source SOURCE", target));
+          report.to_do.push_back(fmt::format("verify-ckpt-id repair {}{}", target,
+                                             only_digest_list(report) ? "" : " --source SOURCE"));
         else
           report.to_do.push_back(fmt::format("pack-chunks pack SOURCE --name {} --out {} --force",
                                              shell_quoted(set_name(unit)), target));
@@ -195,6 +221,7 @@ UnitReport verify_unit(const Context& context, const Unit& unit, VerifyOptions o
     if (!report.known_id.empty()) local = under_identity(std::move(local), report.known_id);
     if (report.problem.empty() || !report.known_id.empty()) {
       report.result = verify_files(context, local, to_json(local), options);
+      if (local.kind == ManifestKind::chunks) check_digest_list(context, report);
       if (!report.known_id.empty()) report.manifest = std::move(local);
     }
   }

@@ -1,4 +1,4 @@
-"""Opens a fidelity report in headless Chromium and looks at it the way a reader would: report.py PAGE OUTPUT-FOLDER.
+"""Opens a report (fidelity, or memory of the tiers) in headless Chromium and looks at it the way a reader would: report.py PAGE OUTPUT-FOLDER.
 
 Talks the DevTools protocol over a pipe, so that nothing but Python's own library is needed. Exits 1 with what is wrong."""
 import base64, json, os, subprocess, sys, tempfile
@@ -77,13 +77,25 @@ with tempfile.TemporaryDirectory() as profile:
             browser.call("Page.navigate", url="file://" + page)
             browser.evaluate("new Promise(done => { const wait = () => document.readyState === 'complete' ? "
                              "requestAnimationFrame(() => requestAnimationFrame(done)) : setTimeout(wait, 20); wait(); })")
-            for chart in ("levels", "bias", "rms", "heat"):
+            fidelity = browser.evaluate("document.getElementById('worst') !== null")
+            for chart in ("levels", "bias", "rms", "heat") if fidelity else ("curve", "time", "layers", "used", "heat"):
                 check(f"{name}: nothing is drawn in '{chart}'", browser.evaluate(f"{COLOURS}('{chart}')") > 5)
             check(f"{name}: the page is wider than the window",
                   browser.evaluate("document.documentElement.scrollWidth") <= width)
             ground = browser.evaluate("getComputedStyle(document.body).backgroundColor")
             brightness = sum(int(x) for x in ground.strip("rgb()").split(",")) / 3
             check(f"{name}: the background is {ground}", (brightness > 128) == (scheme == "light"))
+            shot = browser.call("Page.captureScreenshot", captureBeyondViewport=True)
+            with open(f"{out}/{'report' if fidelity else 'tiers'}-{width}-{scheme}.png", "wb") as f:
+                f.write(base64.b64decode(shot["data"]))
+            check(f"{name}: no file to save",
+                  browser.evaluate("(() => { let got = ''; const make = URL.createObjectURL; URL.createObjectURL = b => { got = b.type; "
+                                   "return make(b); }; document.getElementById('save-csv').click(); return got; })()") == "text/csv")
+            if not fidelity:
+                check(f"{name}: no words", len(browser.evaluate("document.getElementById('words').textContent")) > 100)
+                continue
+            check(f"{name}: no evidence", len(browser.evaluate("document.querySelectorAll('#evidence dd')[1].textContent")) == 64)
+            check(f"{name}: no figures", len(browser.evaluate("csv()").splitlines()) == 1 + 2 * 3)
             check(f"{name}: no verdict", len(browser.evaluate("document.getElementById('verdict').textContent")) > 10)
             check(f"{name}: small text", browser.evaluate("parseFloat(getComputedStyle(document.querySelector('td')).fontSize)") >= 12)
 
@@ -102,9 +114,6 @@ with tempfile.TemporaryDirectory() as profile:
             browser.evaluate("(s => { s.value = 'rms'; s.dispatchEvent(new Event('change')); })(document.getElementById('measure'))")
             check(f"{name}: the choice of what the heat map shows does nothing",
                   browser.evaluate("document.getElementById('heat').toDataURL()") != before)
-            shot = browser.call("Page.captureScreenshot", captureBeyondViewport=True)
-            with open(f"{out}/report-{width}-{scheme}.png", "wb") as f:
-                f.write(base64.b64decode(shot["data"]))
     browser.session = None
     browser.call("Browser.close")
     browser.process.wait()
