@@ -73,7 +73,7 @@ source_of xxhash 3bb6b7d6f30c591dd65aaaff1c8b7a5b94d81687998ca9400082c739a690436
 parts=(xxhash)
 case $("${CC:-cc}" -dumpmachine) in x86_64-*) parts+=(xxh_x86dispatch) ;; esac
 cd xxhash
-quietly "${CC:-cc}" "$flags" -O3 -c "${parts[@]/%/.c}"
+quietly "${CC:-cc}" "$flags" -O2 -c "${parts[@]/%/.c}"
 quietly ar rcsD "$prefix/lib/libxxhash.a" "${parts[@]/%/.o}"
 quietly make libxxhash.pc "PREFIX=$prefix"
 cp libxxhash.pc "$prefix/lib/pkgconfig/"
