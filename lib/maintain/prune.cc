@@ -53,6 +53,8 @@ PruneReport prune(const Context& context, const PruneRequest& request) {
     remove_pack(*directory, name_of(pack->stem));
   }
   if (directory) remove_stray_locks(context, *directory);
+  locks = {};
+  for (const FoundCache* cache : caches) remove_emptied(*root, cache->name);
   for (const PoolHeat& heat : store.pool_heat) {
     const auto is_of = [&](const FoundPack& pack) {
       return pack.sidecar && tag(pack.sidecar->spec.tier) == heat.tag && pack.rank == heat.rank &&

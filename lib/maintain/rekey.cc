@@ -351,6 +351,9 @@ RekeyReport rekey(const Context& context, const RekeyRequest& request) {
     for (const std::unique_ptr<Item>& item : items) item->remove_old();
     for (const FoundCache* cache : finished) remove_leftovers(*root, *cache->meta, request.from);
     if (packs) remove_stray_locks(context, *packs);
+    locks = {};
+    for (const FoundCache& cache : store.caches)
+      if (cache.meta && cache.meta->ckpt_id == request.from) remove_emptied(*root, cache.name);
   } catch (const Error& error) {
     throw Error(error.path(),
                 fmt::format("{}; the copy under '{}' is complete and good: run the same command again "

@@ -66,6 +66,14 @@ void remove_cache(const Dir& root, const std::string& name) {
   if (root.rmdir(key)) root.open_dir(parent_of(key)).sync();
 }
 
+void remove_emptied(const Dir& root, const std::string& name) {
+  const std::string key = parent_of(name);
+  if (!root.find_dir(key)) return;
+  for (const std::string& each : {name, name + ".tmp"})
+    if (const auto there = root.look(each); there && S_ISDIR(there->st_mode)) root.rmdir(each);
+  if (root.rmdir(key)) root.open_dir(parent_of(key)).sync();
+}
+
 void remove_pack(const Dir& store, const std::string& stem) {
   store.unlink(stem + ".pack");
   store.unlink(stem + ".pack.tmp");

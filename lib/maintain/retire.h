@@ -26,6 +26,10 @@ void take_pack_locks(const Context& context, const Dir& store, const std::string
 // then. What is not there is no error; a link or file of that name goes by itself.
 void remove_cache(const Dir& root, const std::string& name);
 
+// What remove_cache() has to leave on NFS and FUSE, where a file that is open, as a lock is, keeps its
+// directory from going: for the time after the locks were let go of.
+void remove_emptied(const Dir& root, const std::string& name);
+
 // Removes a pack and what goes with it, the sidecar last and when the rest is durably gone: a reader that
 // found the .pack without it would empty it, and after a rekey it still belongs to the other identity.
 void remove_pack(const Dir& store, const std::string& stem);

@@ -43,7 +43,7 @@ core() {
   diff -r "$WORK/src/tree" out.d/tree || fail "$kind: not what was packed"
   expect 0 repack-experts build ck r --levels 4 --granularity tensor-sym --link copy -T 3
   expect 0 repack-experts build ck r --levels 4 --granularity tensor-sym --link copy && prints 'finished before'
-  [ -z "$(find c s parts r -name '*.tmp' -o -name '*.lock.held*')" ] || fail "$kind: temporary files are left"
+  [ -z "$(find c s parts r -name '*.tmp' -o -name '*.lock.held*')" ] || fail "$kind: left: $(find c s parts r -name '*.tmp' -o -name '*.lock.held*')"
   cd ..; rm -rf here
   ran+=("$kind$([ $before = $failures ] || echo ' (FAILED)')")
 }
