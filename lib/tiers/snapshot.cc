@@ -15,7 +15,7 @@ namespace planesmith {
 namespace {
 
 constexpr std::uint64_t kMostNumber = 1 << 14;  // layers, experts of a layer
-constexpr std::uint64_t kMostLine = 64 * kMiB;  // a snapshot of every pair that there could be is far smaller
+constexpr std::uint64_t kMostLine = 16 * kMiB;  // a snapshot of every pair that there could be is far smaller
 constexpr std::size_t kBlock = 256 * 1024;
 
 using Place = std::pair<std::uint64_t, std::uint64_t>;  // layer, expert

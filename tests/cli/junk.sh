@@ -28,7 +28,7 @@ junk() {
     [ "$peak" -le 128 ] || fail "$peak MiB for $kind in $file: $*"
     case $status in
       0 | 3) ;;
-      1 | 2) grep -qE '^[a-z.-]+: .' said || fail "no sentence for $kind in $file: $*" ;;
+      1 | 2) grep -qE '^[a-z0-9.-]+: .' said || fail "no sentence for $kind in $file: $*" ;;
       *) fail "status $status for $kind in $file: $*" ;;
     esac
     [ "$(wc -c <said)" -lt 4000 ] || fail "$(wc -c <said) bytes are said of $kind in $file: $*"
@@ -46,7 +46,7 @@ fresh; junk "d/$D/manifest.json" build-planescache "$CK" -o d/c --ckpt-id a -n
 fresh; junk "d/$D/manifest.json" verify-ckpt-id rekey --from a --to b --planescache d/c -n
 fresh; junk "d/$D/meta.json" verify-ckpt-id check --planescache d/c
 fresh; junk "d/$D/meta.json" verify-ckpt-id prune --keep x --planescache d/c
-fresh; mkdir "d/$D/.planesmith"; junk "d/$D/.planesmith/layer0.json" build-planescache "$CK" -o d/c --ckpt-id a
+fresh; mkdir -p -m 700 "d/$D/.planesmith"; junk "d/$D/.planesmith/layer0.json" build-planescache "$CK" -o d/c --ckpt-id a
 fresh; junk "d/${P%.pack}.json" verify-ckpt-id check --store d/s
 fresh; junk "d/${P%.pack}.json" build-fp4-packs "$CK" -o d/s --tiers base --ckpt-id a
 fresh; junk "d/$P.manifest.json" verify-ckpt-id verify d/s
