@@ -87,7 +87,8 @@ void add_build_flags(CLI::App& app, BuildFlags& flags) {
                "Wait for layers that another run is writing, and write those that it leaves");
   app.add_flag("--json", flags.json, "Print one JSON document instead of text");
   add_output_flags(app, flags.output);
-  app.add_option("--backend", flags.backend, "What converts: auto, cpu, cuda")
+  app.add_option("--backend", flags.backend,
+                 "What converts: auto (the CPU where it has vector kernels, else a GPU), cpu, cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--gpus", flags.gpus, "GPUs to use, like 0,1 (default: all)");

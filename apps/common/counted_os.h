@@ -5,11 +5,12 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/memory_files.h"
 #include "base/os.h"
 
 namespace planesmith {
 
-class CountedOs : public Os {
+class CountedOs : public Os, public MemoryFiles {
  public:
   ssize_t pread(int fd, void* to, std::size_t n, off_t offset) override {
     return count(read_, Os::pread(fd, to, n, offset));
@@ -20,6 +21,11 @@ class CountedOs : public Os {
   }
   ssize_t write(int fd, const void* from, std::size_t n) override {
     return count(written_, Os::write(fd, from, n));
+  }
+
+  int store(int fd, void* to, const void* from, std::size_t n) override {
+    count(written_, static_cast<ssize_t>(n));
+    return MemoryFiles::store(fd, to, from, n);
   }
 
   std::uint64_t bytes_read() const { return read_; }

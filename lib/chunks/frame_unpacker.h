@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,10 +42,11 @@ class FrameUnpacker {
   void choose_members();
   void choose_threads();
   std::string fingerprint() const;
-  void load_state(const Target& target);
+  void look_beforehand();
+  bool load_state(const Dir& staging);
   Json read_state(const Dir& staging) const;
   void save_state(const Target& target) const;
-  void look_for_kept_files(const Target& target);
+  void look_for_kept_files(const Dir& dir, const std::function<bool(std::size_t job)>& is_staged);
   bool has_contents_of(const File& file, const Member& member, Bytes buffer) const;
   void find_needed_frames();
   void check_parts() const;

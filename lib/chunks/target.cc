@@ -37,7 +37,7 @@ std::vector<LockFile> locked(const Dir& staging) {
 
 Target::Target(const std::string& dir, const std::string& name, bool force, bool preserve_modes,
                const Context& context)
-    : name_("." + name + ".unpack"),
+    : name_(staging_name(name)),
       dir_(Dir::make(context.os, dir)),
       staging_(dir_.make_private_dir(name_)),
       force_(force),

@@ -27,6 +27,7 @@ class Target {
 
   const Dir& dir() const { return dir_; }
   const Dir& staging() const { return staging_; }
+  static std::string staging_name(const std::string& set) { return "." + set + ".unpack"; }
   static std::string staged(std::size_t index) { return std::to_string(index); }  // in staging()
   OnDisk on_disk() const;                                                         // must not outlive this
 

@@ -21,6 +21,7 @@ UnpackResult FrameUnpacker::run() {
   choose_members();
   choose_threads();
   if (options_.dry_run) {
+    look_beforehand();
     find_needed_frames();
     check_parts();
     check_space();
@@ -28,9 +29,9 @@ UnpackResult FrameUnpacker::run() {
   }
   Target target(options_.out, m_.name, options_.force, options_.preserve_modes, context_);
   check_safe(m_.layout.members(), target.on_disk());
-  load_state(target);
+  if (!load_state(target.staging())) target.remove_all_staged();
   try {
-    look_for_kept_files(target);
+    look_for_kept_files(target.dir(), [&](std::size_t i) { return target.reopen(i); });
     find_needed_frames();
     check_parts();
     check_space();

@@ -75,8 +75,8 @@ std::string FrameUnpacker::fingerprint() const {
       {"manifest", sha256_hex(to_json(m_))}, {"include", options_.include}, {"exclude", options_.exclude}}));
 }
 
-void FrameUnpacker::load_state(const Target& target) {
-  const Dir& staging = target.staging();
+// Whether an earlier run of the same unpacking has left its record.
+bool FrameUnpacker::load_state(const Dir& staging) {
   if (feed_) journal_ = std::make_unique<FrameJournal>(staging, fingerprint(), context_);
   if (staging.exists(kState)) {
     const Json state = read_state(staging);
@@ -85,14 +85,26 @@ void FrameUnpacker::load_state(const Target& target) {
       finished_ = state.value("finished", Json::object());
       unfinished_ = state.value("unfinished", Json::object());
       if (feed_) written_ = journal_->read(m_.frames.size());
-      return;
+      return true;
     }
     if (!options_.force && !state.empty())
       throw Error(
           staging.path_of(kState),
           "an unpacking of something else was interrupted here; finish that first, or give it up with -f");
   }
-  target.remove_all_staged();
+  return false;
+}
+
+// For a dry run: what is there, which stays as it is.
+void FrameUnpacker::look_beforehand() {
+  if (!exists(context_.os, options_.out)) return;
+  const Dir dir = Dir::open(context_.os, options_.out);
+  std::optional<Dir> staging;
+  if (const auto there = dir.look(Target::staging_name(m_.name)); there && S_ISDIR(there->st_mode)) {
+    staging = dir.open_dir(Target::staging_name(m_.name));
+    if (!load_state(*staging)) staging.reset();
+  }
+  look_for_kept_files(dir, [&](std::size_t i) { return staging && staging->exists(Target::staged(i)); });
 }
 
 // Ours, but whatever is in it: what cannot be used is told of, and counts as nothing.
@@ -147,23 +159,23 @@ bool FrameUnpacker::has_contents_of(const File& file, const Member& member, Byte
 
 // Files that are there already need no frames; of the others, what an interrupted run has staged is not read
 // again.
-void FrameUnpacker::look_for_kept_files(const Target& target) {
+void FrameUnpacker::look_for_kept_files(const Dir& dir, const std::function<bool(std::size_t)>& is_staged) {
   context_.progress.begin("looking at what is there", 0);
   StreamBuffers buffers(context_);
   parallel_for(jobs_.size(), buffers.workers(), [&](std::size_t i, int worker) {
     Job& job = jobs_[i];
     const Member& member = m_.layout.members()[job.member];
-    const auto there = target.dir().look(job.path);
+    const auto there = dir.look(job.path);
     if (there && S_ISREG(there->st_mode)) {
       const auto named = finished_.find(job.path);
       const bool recorded = named != finished_.end() && *named == file_stamp(*there);
       job.kept = (recorded && !options_.recheck) ||
-                 has_contents_of(target.dir().open_read(job.path), member, buffers.of(worker));
+                 has_contents_of(dir.open_read(job.path), member, buffers.of(worker));
       if (job.kept) job.stamp = file_stamp(*there);
     }
     if (there && !job.kept && !options_.force && !S_ISDIR(there->st_mode))
-      throw Error(target.dir().path_of(job.path), "is there already with other contents; -f replaces it");
-    job.staged = target.reopen(i);
+      throw Error(dir.path_of(job.path), "is there already with other contents; -f replaces it");
+    job.staged = is_staged(i);
     if (!job.staged || job.kept || job.first >= frames_done_ || frames_done_ >= job.end) return;
     if (unfinished_.contains(job.path)) job.from = frames_done_;
   });

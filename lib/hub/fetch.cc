@@ -325,9 +325,12 @@ void Fetcher::fetch_archive(const RemoteSet& set) {
   result_.kind = FetchKind::archive;
   result_.parts = set.parts.size();
   for (const RemoteFile& part : set.parts) result_.fetch_bytes += part.size;
-  context_.progress.say(printable(
-      fmt::format("{}: {} parts, {}, without a manifest: files get their names when all of it was read",
-                  set.path(), set.parts.size(), exact_size(result_.fetch_bytes))));
+  context_.progress.say(printable(fmt::format(
+      "{}: {} parts, {}, without a manifest: files get their names when all of it was read{}", set.path(),
+      set.parts.size(), exact_size(result_.fetch_bytes),
+      options_.parts.empty()
+          ? ", and a run that is stopped begins again; with --parts DIR it goes on where it stopped"
+          : "")));
   if (!options_.parts.empty()) return fetch_parts(set, set.parts, std::nullopt);
   const ArchiveRecord record(set, unpack_options(), context_);
   if (const auto there = record.find()) {

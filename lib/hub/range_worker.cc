@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 
@@ -60,7 +61,13 @@ bool RangeReader::Worker::make_room(RangeInFlight& range) {
   const bool first = first_ < in_order_ && &range == &ranges_[first_];
   const bool is_extra = range.fresh;
   if (held_ != 0 && held_ + range.want.size > options_.memory && !first && !is_extra) return false;
-  range.bytes = std::make_unique_for_overwrite<std::uint8_t[]>(range.want.size);
+  // In huge pages where the size allows: a page fault for each 4 KiB is half of what a transfer costs.
+  constexpr std::size_t kHuge = 2 * kMiB;
+  const std::size_t alignment = range.want.size >= kHuge ? kHuge : 4 * kKiB;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, alignment, range.want.size) != 0) throw std::bad_alloc();
+  if (alignment == kHuge) madvise(memory, range.want.size, MADV_HUGEPAGE);
+  range.bytes.reset(static_cast<std::uint8_t*>(memory));
   held_ += range.want.size;
   return true;
 }
@@ -213,7 +220,10 @@ std::size_t RangeReader::Worker::take(Transfer& transfer, ConstBytes bytes) {
     received_ += n;
     transfer.position += n;
     transfer.progress = true;
-    arrived_.notify_all();
+    if (range.received >= range.awaited) {  // those who want more say so again
+      range.awaited = UINT64_MAX;
+      arrived_.notify_all();
+    }
     if (range.received < range.want.size) continue;
     range.state = RangeState::done;
     const std::optional<std::size_t> next = transfer.serial ? following(transfer.range) : std::nullopt;

@@ -1,6 +1,9 @@
 // The inside of RangeReader: the thread that all transfers run on, and what it shares with those who wait.
 #pragma once
 
+#include <stdlib.h>
+
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -36,9 +39,10 @@ struct RangeInFlight {
   Retries retries;
   RangeState state = RangeState::idle;
   std::chrono::steady_clock::time_point not_before{};
-  std::unique_ptr<std::uint8_t[]> bytes{};
+  std::unique_ptr<std::uint8_t[], decltype(&free)> bytes{nullptr, &free};
   std::uint64_t received = 0;
-  bool fresh = false;  // over a new connection, and not from where the file was found before
+  std::uint64_t awaited = UINT64_MAX;  // the fewest bytes of it that are waited for
+  bool fresh = false;                  // over a new connection, and not from where the file was found before
 };
 
 class RangeReader::Worker {
@@ -65,7 +69,11 @@ class RangeReader::Worker {
   ConstBytes wait(std::size_t r, std::uint64_t size) {
     std::unique_lock lock(mutex_);
     RangeInFlight& range = ranges_.at(r);
-    arrived_.wait(lock, [&] { return failure_ || range.received >= size; });
+    arrived_.wait(lock, [&] {
+      if (failure_ || range.received >= size) return true;
+      range.awaited = std::min(range.awaited, size);
+      return false;
+    });
     if (failure_) std::rethrow_exception(failure_);
     return {range.bytes.get(), static_cast<std::size_t>(size)};
   }

@@ -1,5 +1,7 @@
 #include "pipeline/expert_worker.h"
 
+#include <algorithm>
+
 #include "base/size.h"
 
 namespace planesmith {
@@ -39,21 +41,29 @@ class WholeWorker : public ExpertWorker {
       for (std::size_t s = 0; s < format::kSections; ++s) {
         if (!wanted[s]) continue;
         const auto section = static_cast<Section>(s);
-        const Xxh3 digest = Xxh3::of(place_[s]);
-        for_each_taker(outputs, rank, section, [&](LayerOutput& output) {
-          output.write(number, section, 0, place_[s]);
-          output.finish(number, section, digest);
-        });
+        for (std::uint64_t at = 0; at < place_[s].size(); at += kPiece) {
+          const Bytes piece = place_[s].subspan(at, std::min(kPiece, place_[s].size() - at));
+          digest_.update(piece);
+          for_each_taker(outputs, rank, section,
+                         [&](LayerOutput& output) { output.write(number, section, at, piece); });
+        }
+        const Xxh3 digest = digest_.finish();
+        for_each_taker(outputs, rank, section,
+                       [&](LayerOutput& output) { output.finish(number, section, digest); });
       }
     }
   }
 
  private:
+  // Hashed and written while it is in the second-level cache.
+  static constexpr std::uint64_t kPiece = 256 * kKiB;
+
   std::unique_ptr<Converter> converter_;
   std::unique_ptr<Buffer> input_, output_;
   const ExpertSource& source_;
   const Plan& plan_;
   std::array<Bytes, format::kSections> place_;
+  Xxh3Stream digest_;
 };
 
 }  // namespace

@@ -13,13 +13,17 @@ std::unique_ptr<Backend> make_backend(const BackendChoice& choice) {
     throw Error(ErrorCode::usage, "", "--gpus goes with --backend cuda or auto, not with cpu");
   // An explicit instruction set is a request for the CPU, a list of GPUs one for these.
   const bool asked = choice.backend == "cuda" || !choice.gpus.empty();
-  const bool try_cuda = asked || (choice.backend == "auto" && choice.isa == "auto");
-  if (try_cuda) {
+  // A GPU takes whole experts out of memory and gives whole sections back: reading, hashing and writing these
+  // costs the cores more than their own vector kernels do, while the data are in the caches. Measured with 2
+  // to 32 threads the CPU is faster (docs/PERFORMANCE.md), so a GPU pays where it has the scalar kernels
+  // only.
+  const Kernels& kernels = choose_kernels(choice.isa);
+  if (asked || (choice.isa == "auto" && kernels.name == "scalar")) {
     std::string why;
     if (std::unique_ptr<Backend> cuda = make_cuda_backend(choice.gpus, why)) return cuda;
     if (asked) throw Error(fmt::format("no CUDA backend: {}", why));
   }
-  return make_cpu_backend(choose_kernels(choice.isa));
+  return make_cpu_backend(kernels);
 }
 
 }  // namespace planesmith

@@ -31,25 +31,31 @@ PackLayer::PackLayer(PackSink& sink, std::uint64_t key, File pack, bool compare,
       compare_(compare),
       compared_(compare),
       lock_(std::move(lock)),
-      digests_(sink.spec_.pack.experts * sink.sections_.size()) {}
+      digests_(sink.spec_.pack.experts * sink.sections_.size()),
+      ranges_(digests_.size()) {
+  const format::PackSpec& spec = sink_.spec_.pack;
+  const std::uint64_t begin = spec.row_offset(key_, 0);
+  writer_.emplace(sink_.context_, pack_, begin, begin + spec.experts * spec.stride, sink_.spec_.world);
+}
 
-PackLayer::Place PackLayer::place(std::uint64_t expert, Section section) {
-  Place out{sink_.spec_.pack.row_offset(key_, expert), &digests_[expert * sink_.sections_.size()]};
+PackLayer::Place PackLayer::place(std::uint64_t expert, Section section) const {
+  Place out{sink_.spec_.pack.row_offset(key_, expert), expert * sink_.sections_.size()};
   for (const Section earlier : sink_.sections_) {
     if (earlier == section) return out;
     out.offset += section_bytes(earlier, sink_.shape_);
-    ++out.digest;
+    ++out.number;
   }
   throw Error(sink_.pack_path(), "has no such section in its slots");
 }
 
 void PackLayer::write(std::uint64_t expert, Section section, std::uint64_t offset, ConstBytes bytes) {
-  const std::uint64_t at = place(expert, section).offset + offset;
+  const Place to = place(expert, section);
+  const std::uint64_t at = to.offset + offset;
   if (compare_) {
     if (holds(pack_, at, bytes)) return;
     unlist();
   }
-  pack_.write(bytes, at);
+  writer_->write(pack_, ranges_[to.number], bytes, at);
 }
 
 void PackLayer::unlist() {
@@ -60,8 +66,9 @@ void PackLayer::unlist() {
 
 void PackLayer::finish(std::uint64_t expert, Section section, const Xxh3& digest) {
   const Place at = place(expert, section);
+  writer_->finish(ranges_[at.number]);
   pack_.start_writeback(at.offset, section_bytes(section, sink_.shape_));
-  *at.digest = digest;
+  digests_[at.number] = digest;
 }
 
 bool PackLayer::share(std::uint64_t expert, Section section, const File& from, std::uint64_t offset,
@@ -71,13 +78,13 @@ bool PackLayer::share(std::uint64_t expert, Section section, const File& from, s
     std::vector<std::uint8_t> bytes(section_bytes(section, sink_.shape_));
     from.read(bytes, offset);
     if (holds(pack_, to.offset, bytes)) {
-      *to.digest = digest;
+      digests_[to.number] = digest;
       return true;
     }
     unlist();
   }
   if (!pack_.try_clone(to.offset, from, offset, section_bytes(section, sink_.shape_))) return false;
-  *to.digest = digest;
+  digests_[to.number] = digest;
   return true;
 }
 
@@ -85,6 +92,7 @@ void PackLayer::commit() {
   if (compared_ && !compare_)
     sink_.context_.progress.say(fmt::format(
         "{}: layer key {} was not what it is made of gives; it was written again", sink_.pack_path(), key_));
+  writer_.reset();
   pack_.sync();
   pack_.drop_cache(sink_.spec_.pack.row_offset(key_, 0), sink_.spec_.pack.experts * sink_.spec_.pack.stride);
   pack_.close();

@@ -5,9 +5,11 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/shared_writer.h"
 #include "format/pack.h"
 #include "manifest/manifest.h"
 #include "sink/records.h"
@@ -46,9 +48,9 @@ class PackLayer : public LayerOutput {
  private:
   struct Place {
     std::uint64_t offset;  // in the pack
-    Xxh3* digest;
+    std::size_t number;    // among all sections of the layer
   };
-  Place place(std::uint64_t expert, format::Section section);
+  Place place(std::uint64_t expert, format::Section section) const;
   void unlist();  // something differs: from now on everything is written
   PackSink& sink_;
   const std::uint64_t key_;
@@ -58,6 +60,8 @@ class PackLayer : public LayerOutput {
   std::mutex unlisting_;
   std::vector<LockFile> lock_;
   std::vector<Xxh3> digests_;  // experts x sections of the slot
+  std::vector<SharedWriter::Range> ranges_;
+  std::optional<SharedWriter> writer_;
 };
 
 class PackSink : public Sink {

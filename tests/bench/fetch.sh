@@ -30,7 +30,7 @@ row 'fetch -j 1, 100 MB/s a connection' pack-chunks fetch hf:me/cache set --out 
 row 'fetch -j 16, 100 MB/s a connection' pack-chunks fetch hf:me/cache set --out out -j 16; many=$rate
 rm hub/.trouble
 row 'fetch -j 16, no limit' pack-chunks fetch hf:me/cache set --out out -j 16; free=$rate
-all_parts() { find "$repo" -name '*.part.*' -printf '%f\n' | xargs -P16 -I{} curl -sS -o /dev/null "${HF_ENDPOINT/127.0.0.1/localhost}/files/${repo#hub/}/{}"; }
+all_parts() { find "$repo" -name '*.part.*' -printf '%f\n' | xargs -P16 -I{} env -u LD_LIBRARY_PATH curl -sS -o /dev/null "${HF_ENDPOINT/127.0.0.1/localhost}/files/${repo#hub/}/{}"; }
 row 'what the server gives 16 x curl' all_parts
 row 'unpack of local parts' pack-chunks unpack "$repo" --name set --out out; local=$rate
 awk -v a="$many" -v b="$one" -v c="$free" -v d="$local" 'BEGIN { printf "-j 16 / -j 1: %.1f (12 wanted); no limit / unpack: %.2f (0.7 wanted)\n", a / b, c / d }'

@@ -122,7 +122,7 @@ class Scaling {
   }
 
  private:
-  static constexpr std::uint64_t kLayers = 16;
+  static constexpr std::uint64_t kLayers = 16, kParts = 32;
 
   static std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
     words.insert(words.end(), more.begin(), more.end());
@@ -203,24 +203,27 @@ class Scaling {
     unsetenv("XDG_CACHE_HOME");
   }
 
-  // Of the planes that the checkpoint's first layers make.
+  // Of the planes that the checkpoint makes.
   void chunks() {
     const std::string planes = memory_ / "planes", parts = memory_ / "parts",
                       stream = memory_ / "all.tar.zst";
-    run_program("build-planescache",
-                {in_, "-o", planes, "--ckpt-id", "bench", "--layers", "0-3", "--backend", "cpu"});
+    run_program("build-planescache", {in_, "-o", planes, "--ckpt-id", "bench", "--backend", "cpu"});
     const std::string tar = fmt::format("tar -C {} -c . | zstd -q -1 -T", shell_quoted(planes));
+    // As many parts as a large cache has: SHA-256 of one part is one thread's, whatever the machine.
+    const std::uint64_t part = size_of(planes) / kParts;
     measure(
         "pack-chunks pack, level 1, both digests", "tar, zstd", 1 / 3.5, [&] { return size_of(planes); },
         [&](int threads) {
-          run_program("pack-chunks", {"pack", planes, "--name", "set", "-o", out_, "--level", "1", "--hash",
-                                      "both", "-T", fmt::to_string(threads)});
+          run_program("pack-chunks",
+                      {"pack", planes, "--name", "set", "-o", out_, "--level", "1", "--hash", "both",
+                       "--part-size", fmt::to_string(part), "-T", fmt::to_string(threads)});
         },
         [&](int threads) {
-          shell(fmt::format("{}{} | tee >(sha256sum >{}/a) >(xxhsum -H2 >{}/b) | split -b 16GB - {}/part.",
-                            tar, threads, out_, out_, out_));
+          shell(fmt::format("{}{} | tee >(sha256sum >{}/a) >(xxhsum -H2 >{}/b) | split -a 3 -b {} - {}/part.",
+                            tar, threads, out_, out_, part, out_));
         });
-    run_program("pack-chunks", {"pack", planes, "--name", "set", "-o", parts, "--level", "1"});
+    run_program("pack-chunks", {"pack", planes, "--name", "set", "-o", parts, "--level", "1", "--part-size",
+                                fmt::to_string(part)});
     shell(fmt::format("{}0 >{}", tar, stream));
     measure(
         "pack-chunks unpack", "zstd -d, tar -x", 1 / 7.0, [&] { return size_of(planes); },

@@ -21,6 +21,13 @@ prints 'in +a/tree'
 expect 0 fetch hf:me/cache set --out a
 asked 'part\.' 0
 prints '0 bytes fetched, 2 there already'
+# a dry run tells what is there already, and touches nothing
+expect 0 fetch hf:me/cache set --out a -n
+prints '^to fetch: 0 bytes in .* parts of set; 2 files, .*, 2 there already$'
+cp -r a some && rm some/tree/numbers
+expect 0 fetch hf:me/cache set --out some -n
+prints '^to fetch: [1-9].*, 1 there already$'
+only_tree some; absent some/tree/numbers
 expect 0 fetch hf:me/cache set --out n -n --json
 absent n
 python3 -c 'import json; r = json.load(open("'"$WORK/out"'")); assert r["kind"] == "frames" and r["files"] == 2 and r["fetched_bytes"] > 1500000, r' || fail "--json"

@@ -42,6 +42,10 @@ while True:
     if status is not None:
         sys.exit(f"exit {status}")
     kills += 1
+    finished = sum(frames[int(n)]["size"] for n in open("out/.set.unpack/journal").read().splitlines()[1:]) if os.path.exists("out/.set.unpack/journal") else 0
+    plan = json.loads(subprocess.run(["pack-chunks", "fetch", "hf:me/cache", "set", "--out", "out", "--dry-run", "--json", "-q"], stdout=subprocess.PIPE, check=True).stdout)
+    if plan["fetched_bytes"] + finished != sum(frame["size"] for frame in frames):
+        sys.exit(f"after kill {kills}: a dry run tells of {plan['fetched_bytes']} bytes to fetch, {finished} are there")
 print("killed", kills, "times")
 if kills < 5:
     sys.exit("it was over too soon: nothing was tested")

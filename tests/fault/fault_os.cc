@@ -173,6 +173,10 @@ ssize_t FaultOs::pwrite(int fd, const void* from, std::size_t n, off_t offset) {
   return guarded({"pwrite", fd_name(fd), Call::grows, true}, [&] { return Os::pwrite(fd, from, n, offset); });
 }
 
+int FaultOs::store(int fd, void* to, const void* from, std::size_t n) {
+  return guarded({"store", fd_name(fd), Call::changes}, [&] { return MemoryFiles::store(fd, to, from, n); });
+}
+
 ssize_t FaultOs::read(int fd, void* to, std::size_t n) {
   if (fault_.short_transfers) n = std::min(n, n / 2 + 1);
   return guarded({"read", fd_name(fd), Call::looks, true}, [&] { return Os::read(fd, to, n); });

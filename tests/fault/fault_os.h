@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 
+#include "base/memory_files.h"
 #include "base/os.h"
 #include "fault/durable_tree.h"
 
@@ -39,7 +40,7 @@ struct Fault {
   static Fault slow_and_interrupted() { return {.short_transfers = true, .interruptions = true}; }
 };
 
-class FaultOs : public planesmith::Os {
+class FaultOs : public planesmith::Os, public planesmith::MemoryFiles {
  public:
   // root: an existing directory, the one that lose_power() acts on.
   FaultOs(const std::string& root, Fault fault) : tree_(root), fault_(fault) {}
@@ -54,6 +55,7 @@ class FaultOs : public planesmith::Os {
   int close(int fd) override;
   ssize_t pread(int fd, void* to, std::size_t n, off_t offset) override;
   ssize_t pwrite(int fd, const void* from, std::size_t n, off_t offset) override;
+  int store(int fd, void* to, const void* from, std::size_t n) override;
   ssize_t read(int fd, void* to, std::size_t n) override;
   ssize_t write(int fd, const void* from, std::size_t n) override;
   int fsync(int fd) override;

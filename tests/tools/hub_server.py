@@ -379,7 +379,7 @@ def more_processes(count):
     for _ in range(count - 1):
         if os.fork() == 0:
             ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-            break
+            server.serve_forever()
 
 
 server = Server(("127.0.0.1", 0), Hub)

@@ -32,10 +32,12 @@ TEST_CASE("names that do not exist are usage errors") {
   CHECK(code_of_failure({"cpu", "sse9", {}}) == ErrorCode::usage);
 }
 
-TEST_CASE("without a GPU auto means the CPU and cuda an error that says why") {
+TEST_CASE("auto means the CPU where it has vector kernels; without a GPU cuda is an error that says why") {
   std::string why;
   if (make_cuda_backend({}, why) != nullptr) {
-    CHECK(make_backend({})->describe().starts_with("cuda ("));
+    const bool scalar = choose_kernels("auto").name == "scalar";
+    CHECK(make_backend({})->describe().starts_with(scalar ? "cuda (" : "cpu ("));
+    CHECK(make_backend({"cuda", "auto", {}})->describe().starts_with("cuda ("));
     return;
   }
   CHECK(!why.empty());
