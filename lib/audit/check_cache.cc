@@ -41,7 +41,7 @@ void check_cache(const Context& context, const std::string& checkpoint, const st
   };
   const Store store = scan_store(context.os, directory, directory);
   for (const FoundCache& cache : store.caches) judge(cache.path, cache.source);
-  for (const FoundPack& pack : store.packs) judge(pack.stem + ".pack", pack.source);
+  for (const FoundPack& pack : store.packs) judge(format::pack_file(pack.stem), pack.source);
   if (seen == 0) throw Error(directory, "holds neither a planes cache nor packs");
 }
 

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/file_status.h"
 #include "base/os_call.h"
+#include "base/temporary.h"
 
 namespace planesmith {
 namespace {
@@ -391,7 +392,7 @@ void Dir::sync() const {
 
 void Dir::write_atomically(const std::string& name, std::string_view text, mode_t mode) const {
   const Place at = place(name);
-  const std::string temporary = at.name + ".tmp";
+  const std::string temporary = temporary_name(at.name);
   File file = at.dir.create_instead(temporary, mode);
   try {
     file.write(bytes_of(text), 0);

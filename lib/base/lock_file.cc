@@ -199,11 +199,9 @@ std::string LockFile::holder(const Dir& dir, const std::string& name) {
   return owner ? owner->described() : "another process";
 }
 
-std::optional<std::string> LockFile::lock_of(const std::string& entry, std::string_view prefix) {
-  std::string_view name = entry;
-  if (name.ends_with(kHeld)) name.remove_suffix(kHeld.size());
-  if (!name.starts_with(prefix) || !name.ends_with(".lock")) return std::nullopt;
-  return std::string(name);
+std::string LockFile::lock_of(std::string_view entry) {
+  if (entry.ends_with(kHeld)) entry.remove_suffix(kHeld.size());
+  return std::string(entry);
 }
 
 void refuse_without_flock(const std::string& path) {

@@ -24,8 +24,9 @@ class LockFile {
   static bool try_take(Os& os, const std::string& path, std::vector<LockFile>& held);
   // Who holds it, for a message: "process 71 of user alice"; and how to go on where that process is gone.
   static std::string holder(const Dir& dir, const std::string& name);
-  // Whether a name in a directory is of such a lock that starts like this; returns the lock's name.
-  static std::optional<std::string> lock_of(const std::string& entry, std::string_view prefix);
+  // The lock that a file in a directory belongs to, if it belongs to one: the name itself, or without what is
+  // behind it where the file system has no flock.
+  static std::string lock_of(std::string_view entry);
 
   LockFile(LockFile&&) = default;
   LockFile& operator=(LockFile&&) = delete;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file_status.h"
 #include "base/hash.h"
+#include "base/temporary.h"
 
 namespace planesmith {
 namespace {
@@ -21,10 +22,10 @@ std::string name_for(std::string_view key) {
 }
 
 // Two runs may remember the same thing at once.
-std::string temporary_name(const std::string& name) {
+std::string own_temporary(const std::string& name) {
   std::uint64_t random = 0;
   if (getrandom(&random, sizeof random, 0) != sizeof random) random = static_cast<std::uint64_t>(getpid());
-  return fmt::format("{}.{:016x}.tmp", name, random);
+  return temporary_name(fmt::format("{}.{:016x}", name, random));
 }
 
 // Nothing here is worth ending a run; what is wrong is told.
@@ -77,7 +78,7 @@ void remember(Os& os, std::string_view group, std::string_view key, const Json& 
   if (directory.empty()) return;
   or_note(os, [&] {
     const Dir dir = make_group(os, directory, group);
-    const std::string name = name_for(key), temporary = temporary_name(name);
+    const std::string name = name_for(key), temporary = own_temporary(name);
     try {
       File file = dir.create_new(temporary, 0600);
       file.write(bytes_of(pretty(value)), 0);

@@ -9,7 +9,6 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/json.h"
 #include "base/size.h"
 #include "format/planes.h"
@@ -137,11 +136,11 @@ Tier settled_tier(const PackSpec& spec, const RankShape& shape) {
 }
 
 std::string pack_key(const PackSpec& spec) {
-  return sha256_hex(compact(key_object(spec))).substr(0, 20);
+  return key_of(compact(key_object(spec)));
 }
 
 std::string pack_stem(const PackSpec& spec, std::uint64_t rank, std::uint64_t world) {
-  return fmt::format("{}.v2.{}.rank{}of{}", tag(spec.tier), pack_key(spec), rank, world);
+  return pack_stem(tag(spec.tier), pack_key(spec), rank, world);
 }
 
 std::string sidecar_json(const PackSpec& spec, const std::vector<std::uint64_t>& layer_keys) {

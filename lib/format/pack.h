@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "format/file_names.h"
 #include "format/geometry.h"
 
 namespace planesmith::format {
@@ -46,7 +47,7 @@ PackSpec pack_spec(Tier tier, const Geometry& geometry, const RankShape& shape, 
 Tier settled_tier(const PackSpec& spec, const RankShape& shape);
 
 std::string pack_key(const PackSpec& spec);  // 20 hex digits
-// "<tag>.v2.<key>.rank<r>of<W>", to which ".pack", ".json" and ".lock" are appended.
+// Of its files' names (format/file_names.h).
 std::string pack_stem(const PackSpec& spec, std::uint64_t rank, std::uint64_t world);
 std::string sidecar_json(const PackSpec& spec, const std::vector<std::uint64_t>& layer_keys);  // keys sorted
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/json.h"
 
 namespace planesmith::format {
@@ -49,11 +48,11 @@ std::string meta_json(const CacheMeta& meta) {
 }
 
 std::string cache_key(const CacheMeta& meta) {
-  return sha256_hex(compact(Json(meta_object(meta)))).substr(0, 20);
+  return key_of(compact(Json(meta_object(meta))));
 }
 
 std::string cache_directory(const CacheMeta& meta) {
-  return fmt::format("v2/{}/tp{}-rank{}", cache_key(meta), meta.world, meta.rank);
+  return rank_directory(cache_key(meta), meta.world, meta.rank);
 }
 
 CacheMeta parse_meta(std::string_view text, const std::string& path) {
@@ -82,10 +81,6 @@ std::vector<Part> cache_parts(Fp4Tier tier) {
   if (tier == Fp4Tier::nibble) parts.insert(parts.end(), {{"fp13", Section::fp13}, {"fp2", Section::fp2}});
   if (tier == Fp4Tier::quintal) parts.insert(parts.end(), {{"fp13", Section::fpq13}, {"fp2", Section::fpq2}});
   return parts;
-}
-
-std::string part_file(std::uint64_t layer_index, std::string_view part) {
-  return fmt::format("layer{}.{}.bin", layer_index, part);
 }
 
 }  // namespace planesmith::format

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "format/file_names.h"
 #include "format/geometry.h"
 
 namespace planesmith::format {
@@ -27,7 +28,6 @@ struct CacheMeta {
 std::string meta_json(const CacheMeta& meta);        // the exact bytes of meta.json
 std::string cache_key(const CacheMeta& meta);        // 20 hex digits
 std::string cache_directory(const CacheMeta& meta);  // "v2/<key>/tp<W>-rank<r>"
-inline constexpr std::string_view kMetaName = "meta.json";
 
 // Reads a meta.json. Errors: not JSON, not exactly these keys, version or ABI unknown.
 CacheMeta parse_meta(std::string_view text, const std::string& path);
@@ -38,6 +38,5 @@ struct Part {
   Section section;
 };
 std::vector<Part> cache_parts(Fp4Tier tier);  // 4 or 6, in the order planes13 sc13 planes2 sc2 fp13 fp2
-std::string part_file(std::uint64_t layer_index, std::string_view part);  // "layer<l>.<part>.bin"
 
 }  // namespace planesmith::format

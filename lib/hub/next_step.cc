@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "checkpoint/files.h"
+#include "format/file_names.h"
 
 namespace planesmith::hub {
 namespace {
@@ -24,9 +26,11 @@ std::string next_step(const std::vector<std::string>& places, const Context& con
   for (const std::string& place : places) {
     const std::vector<std::string> names = entries(place, context);
     const auto any = [&](auto matches) { return std::any_of(names.begin(), names.end(), matches); };
-    if (planescache.empty() && any([](const std::string& name) { return name == "v2"; })) planescache = place;
-    if (store.empty() && any([](const std::string& name) { return name.ends_with(".pack"); })) store = place;
-    if (checkpoint.empty() && any([](const std::string& name) { return name == "config.json"; }))
+    if (planescache.empty() && any([](const std::string& name) { return name == format::kCacheLevel; }))
+      planescache = place;
+    if (store.empty() && any([](const std::string& name) { return format::is_pack_file(name); }))
+      store = place;
+    if (checkpoint.empty() && any([](const std::string& name) { return name == kConfigName; }))
       checkpoint = place;
   }
   if (!planescache.empty() || !store.empty())

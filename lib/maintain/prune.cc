@@ -28,7 +28,7 @@ PruneReport prune(const Context& context, const PruneRequest& request) {
   for (const FoundCache& cache : store.caches)
     if (cache.meta && take(cache.meta->ckpt_id, cache.path, cache.bytes)) caches.push_back(&cache);
   for (const FoundPack& pack : store.packs)
-    if (pack.sidecar && take(pack.sidecar->spec.ckpt_id, pack.stem + ".pack", pack.allocated))
+    if (pack.sidecar && take(pack.sidecar->spec.ckpt_id, format::pack_file(pack.stem), pack.allocated))
       packs.push_back(&pack);
   for (const std::string& ckpt_id : keep)
     if (!there.contains(ckpt_id))

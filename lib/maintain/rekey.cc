@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/file_contents.h"
 #include "base/file_status.h"
+#include "base/temporary.h"
 #include "checkpoint/pin.h"
 #include "maintain/retire.h"
 #include "store/store.h"
@@ -112,16 +113,16 @@ class CacheItem : public Item {
     data_.clear();
     for (const std::string& name : old.list()) {
       // Whether a process holds the lock is seen when it is taken.
-      if (LockFile::lock_of(name, kCacheRecords) == std::string(kCacheRecords) + ".lock") continue;
-      if (name.starts_with(kCacheRecords))
+      if (LockFile::lock_of(name) == format::records_lock(format::kCacheRecords)) continue;
+      if (name.starts_with(format::kCacheRecords))
         throw Error(old.path_of(name), "is of a build that has not finished; let it finish first");
       const mode_t mode = old.status(name).st_mode;
       if (S_ISDIR(mode))
         throw Error(old.path_of(name),
                     "is a directory, which a planes cache does not have; move it away first");
-      if (S_ISLNK(mode) && name != format::kMetaName && name != kManifestName)
+      if (S_ISLNK(mode) && name != format::kMetaName && name != format::kManifestName)
         throw Error(old.path_of(name), "is a symbolic link; put the file itself here first");
-      if (name != format::kMetaName && name != kManifestName) data_.push_back(name);
+      if (name != format::kMetaName && name != format::kManifestName) data_.push_back(name);
     }
     if (!old_.note.empty())
       throw Error(old_.path, old_.note + "; verify the cache, or remove the manifest first");
@@ -138,7 +139,7 @@ class CacheItem : public Item {
 
   void make_new(StoreLocks&) override {
     if (!made_) {
-      const std::string half = new_ + ".tmp";
+      const std::string half = temporary_name(new_);
       remove_cache(root_, half);  // of a run that was cut short
       const Dir directory = root_.make_dirs(half);
       try {
@@ -155,7 +156,7 @@ class CacheItem : public Item {
   }
 
   void remove_old() override {
-    std::string going = old_.name + ".tmp";
+    std::string going = temporary_name(old_.name);
     remove_cache(root_, going);
     if (root_.try_rename(old_.name, root_, going))
       root_.open_dir(parent_of(old_.name)).sync();
@@ -165,13 +166,12 @@ class CacheItem : public Item {
   }
 
  private:
-  static constexpr const char* kManifestName = "manifest.json";
-
   void fill(const Dir& directory) const {
     const Dir old = root_.open_dir(old_.name);
     for (const std::string& name : data_) link_or_copy(context_, request_, old, name, directory, name);
-    const std::string manifest = manifest_under(old, kManifestName, meta_.ckpt_id, [](Manifest&) {});
-    if (!manifest.empty()) write_durably(directory, kManifestName, manifest);
+    const std::string name(format::kManifestName);
+    const std::string manifest = manifest_under(old, name, meta_.ckpt_id, [](Manifest&) {});
+    if (!manifest.empty()) write_durably(directory, name, manifest);
     write_durably(directory, std::string(format::kMetaName), format::meta_json(meta_));
     directory.sync();
   }
@@ -203,14 +203,15 @@ class PackItem : public Item {
   RekeyReport::Item paths() const override { return {old_.stem, store_.path_of(new_stem_)}; }
 
   void check() override {
-    const std::string old_pack = old_stem_ + ".pack", new_pack = new_stem_ + ".pack";
-    if (store_.exists("." + old_stem_))
-      throw Error(old_.stem + ".pack", "has a build that has not finished; let it finish first");
+    const std::string old_pack = format::pack_file(old_stem_), new_pack = format::pack_file(new_stem_);
+    if (store_.exists(format::pack_records(old_stem_)))
+      throw Error(format::pack_file(old_.stem), "has a build that has not finished; let it finish first");
     if (!old_.note.empty())
-      throw Error(old_.stem + ".pack", old_.note + "; verify the pack, or remove the manifest first");
+      throw Error(format::pack_file(old_.stem),
+                  old_.note + "; verify the pack, or remove the manifest first");
     const bool have_old = store_.exists(old_pack);
     made_ = store_.exists(new_pack);
-    if (!have_old && !made_) throw Error(old_.stem + ".pack", "is missing");
+    if (!have_old && !made_) throw Error(format::pack_file(old_.stem), "is missing");
     if (have_old && made_ && !same_data_(store_, old_pack, store_, new_pack))
       throw Error(store_.path_of(new_pack),
                   "is another pack of the new identity; remove one of them first (prune)");
@@ -228,23 +229,24 @@ class PackItem : public Item {
 
   void make_new(StoreLocks& locks) override {
     if (!made_) {
-      take_engine_lock(context_, store_, new_stem_ + ".lock", locks);
-      const std::string half = new_stem_ + ".pack.tmp";
+      take_engine_lock(context_, store_, format::lock_file(new_stem_), locks);
+      const std::string pack = format::pack_file(new_stem_), half = temporary_name(pack);
       store_.unlink(half);  // of a run that was cut short
       try {
         write_texts();
-        link_or_copy(context_, request_, store_, old_stem_ + ".pack", store_, half);
-        store_.rename(half, new_stem_ + ".pack");
+        link_or_copy(context_, request_, store_, format::pack_file(old_stem_), store_, half);
+        store_.rename(half, pack);
       } catch (...) {
         quietly([&] {
-          for (const char* suffix : {".pack.tmp", ".json", ".pack.manifest.json", ".lock"})
-            store_.unlink(new_stem_ + suffix);
+          for (const std::string& name :
+               {half, format::sidecar_file(new_stem_), format::pack_manifest_file(new_stem_),
+                format::lock_file(new_stem_)})
+            store_.unlink(name);
         });
         throw;
       }
     }
-    const std::string old_heat = old_stem_ + std::string(kHeatSuffix),
-                      new_heat = new_stem_ + std::string(kHeatSuffix);
+    const std::string old_heat = format::heat_file(old_stem_), new_heat = format::heat_file(new_stem_);
     if (store_.exists(old_heat) && !store_.exists(new_heat))
       link_or_copy(context_, request_, store_, old_heat, store_, new_heat);
     store_.sync();  // also where it was made before
@@ -255,12 +257,14 @@ class PackItem : public Item {
  private:
   // Sidecar and manifest; the lock file's name gets durable with theirs.
   void write_texts() const {
-    const std::string manifest =
-        manifest_under(store_, old_stem_ + ".pack.manifest.json", sidecar_.spec.ckpt_id, [&](Manifest& all) {
-          for (FileEntry& file : all.files) file.path = new_stem_ + ".pack";
-        });
-    if (!manifest.empty()) store_.write_atomically(new_stem_ + ".pack.manifest.json", manifest);
-    store_.write_atomically(new_stem_ + ".json", format::sidecar_json(sidecar_.spec, sidecar_.layer_keys));
+    const std::string manifest = manifest_under(store_, format::pack_manifest_file(old_stem_),
+                                                sidecar_.spec.ckpt_id, [&](Manifest& all) {
+                                                  for (FileEntry& file : all.files)
+                                                    file.path = format::pack_file(new_stem_);
+                                                });
+    if (!manifest.empty()) store_.write_atomically(format::pack_manifest_file(new_stem_), manifest);
+    store_.write_atomically(format::sidecar_file(new_stem_),
+                            format::sidecar_json(sidecar_.spec, sidecar_.layer_keys));
   }
 
   const Context& context_;
@@ -277,7 +281,7 @@ class PackItem : public Item {
 // What an earlier run may have left under the old identity of a cache that has the new one.
 void remove_leftovers(const Dir& root, format::CacheMeta meta, const std::string& from) {
   meta.ckpt_id = from;
-  remove_cache(root, format::cache_directory(meta) + ".tmp");
+  remove_cache(root, temporary_name(format::cache_directory(meta)));
 }
 
 [[noreturn]] void refuse_nothing(const RekeyRequest& request, const Store& store) {

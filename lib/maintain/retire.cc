@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <regex>
-
 #include "base/error.h"
+#include "base/temporary.h"
 #include "sink/engine_lock.h"
 
 namespace planesmith {
@@ -12,7 +11,7 @@ namespace {
 
 // Locks of builders: the one on the whole, without which no builder gets another, and those that are held
 // already.
-void take_builders_locks(const Context& context, const Dir& dir, const std::string& prefix,
+void take_builders_locks(const Context& context, const Dir& dir, const std::string& records,
                          StoreLocks& locks) {
   const auto take = [&](const std::string& name) {
     if (!LockFile::try_take(dir, name, locks.builders, context.group_shared))
@@ -20,9 +19,9 @@ void take_builders_locks(const Context& context, const Dir& dir, const std::stri
                   fmt::format("is locked: a build is running there ({}); let it finish first",
                               LockFile::holder(dir, name)));
   };
-  take(prefix + ".lock");
+  take(format::records_lock(records));
   for (const std::string& entry : dir.list())
-    if (const std::optional<std::string> name = LockFile::lock_of(entry, prefix + ".layer")) take(*name);
+    if (const std::string name = LockFile::lock_of(entry); format::is_layer_lock(name, records)) take(name);
 }
 
 }  // namespace
@@ -38,13 +37,14 @@ void take_engine_lock(const Context& context, const Dir& store, const std::strin
 void take_cache_locks(const Context& context, const Dir& root, const std::string& name, StoreLocks& locks) {
   // Of a link nothing but the link is removed.
   if (const std::optional<struct stat> there = root.look(name); there && !S_ISDIR(there->st_mode)) return;
-  take_builders_locks(context, root.open_dir(name), std::string(kCacheRecords), locks);
+  take_builders_locks(context, root.open_dir(name), std::string(format::kCacheRecords), locks);
 }
 
 void take_pack_locks(const Context& context, const Dir& store, const std::string& stem, StoreLocks& locks) {
-  take_builders_locks(context, store, "." + stem, locks);
+  take_builders_locks(context, store, format::pack_records(stem), locks);
   // A process that writes the pack has made the engine's lock.
-  if (store.exists(stem + ".lock")) take_engine_lock(context, store, stem + ".lock", locks);
+  if (const std::string lock = format::lock_file(stem); store.exists(lock))
+    take_engine_lock(context, store, lock, locks);
 }
 
 void remove_cache(const Dir& root, const std::string& name) {
@@ -75,28 +75,27 @@ void remove_emptied(const Dir& root, const std::string& name) {
 }
 
 void remove_pack(const Dir& store, const std::string& stem) {
-  store.unlink(stem + ".pack");
-  store.unlink(stem + ".pack.tmp");
-  store.remove_tree("." + stem);
-  store.unlink(stem + ".pack.manifest.json");
-  store.unlink(stem + std::string(kHeatSuffix));
-  store.unlink(stem + ".lock");
+  store.unlink(format::pack_file(stem));
+  store.unlink(temporary_name(format::pack_file(stem)));
+  store.remove_tree(format::pack_records(stem));
+  store.unlink(format::pack_manifest_file(stem));
+  store.unlink(format::heat_file(stem));
+  store.unlink(format::lock_file(stem));
   store.sync();
-  store.unlink(stem + ".json");
+  store.unlink(format::sidecar_file(stem));
   store.sync();
 }
 
 void remove_stray_locks(const Context& context, const Dir& store) {
-  static const std::regex lock_name(
-      "\\.([a-z0-9]+\\.v2\\.[0-9a-f]{20}\\.rank[0-9]+of[0-9]+)(?:\\.layer[0-9]+)?\\.lock");
   for (const std::string& entry : store.list()) {
-    const std::optional<std::string> name = LockFile::lock_of(entry, ".");
-    std::smatch match;
-    if (!name || !std::regex_match(*name, match, lock_name)) continue;
-    const std::string stem = match[1];
-    if (store.exists(stem + ".pack") || store.exists(stem + ".json") || store.exists("." + stem)) continue;
+    const std::string name = LockFile::lock_of(entry), records = format::records_of_lock(name);
+    const std::string stem = records.starts_with('.') ? records.substr(1) : "";
+    if (!format::parse_pack_stem(stem)) continue;
+    if (store.exists(format::pack_file(stem)) || store.exists(format::sidecar_file(stem)) ||
+        store.exists(records))
+      continue;
     std::vector<LockFile> stale;  // taken once more, which removes it
-    LockFile::try_take(store, *name, stale, context.group_shared);
+    LockFile::try_take(store, name, stale, context.group_shared);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/file_status.h"
+#include "base/temporary.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "manifest/digest_files.h"
@@ -68,7 +69,7 @@ TreeManifest make_manifest(const Context& context, const std::vector<std::string
               root));
     manifest.covers.push_back(start);
     for (TreeItem& item : walk(context, root, start))
-      if (const std::string full = join(root, item.path); full != own && full != own + ".tmp")
+      if (const std::string full = join(root, item.path); full != own && full != temporary_name(own))
         items.emplace(item.path, std::move(item));
   }
   std::sort(manifest.covers.begin(), manifest.covers.end());

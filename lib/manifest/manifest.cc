@@ -113,7 +113,7 @@ std::vector<DerivedFile> derived_files(const Manifest& manifest) {
   if (manifest.kind == ManifestKind::pack) {
     const CacheFacts& facts = facts_of(manifest);
     const format::PackSpec spec = spec_of(facts);
-    return {{format::pack_stem(spec, facts.rank, facts.world) + ".json",
+    return {{format::sidecar_file(format::pack_stem(spec, facts.rank, facts.world)),
              format::sidecar_json(spec, facts.layers)}};
   }
   return {};

@@ -130,7 +130,7 @@ std::vector<Expected> expected_files(const Manifest& manifest, const Fields& fie
   } else {
     const format::PackSpec spec =
         format::pack_spec(*facts.tier, facts.geometry, shape, facts.ckpt_id, facts.zero_mode);
-    expected.push_back({format::pack_stem(spec, facts.rank, facts.world) + ".pack",
+    expected.push_back({format::pack_file(format::pack_stem(spec, facts.rank, facts.world)),
                         size_of(spec.n_layers * experts, spec.stride),
                         facts.layers.size() * experts * format::slot_sections(spec.tier).size()});
   }

@@ -10,6 +10,7 @@
 #include "base/file_status.h"
 #include "base/paths.h"
 #include "base/space.h"
+#include "base/temporary.h"
 #include "base/user_cache.h"
 
 namespace planesmith {
@@ -94,7 +95,7 @@ void RepackTarget::open() {
                             LockFile::holder(records(), lock)));
   if (same_build_) return;
   for (const std::string& name : records().list())
-    if (LockFile::lock_of(name, kLock) != lock && name != build) records().unlink(name);
+    if (LockFile::lock_of(name) != lock && name != build) records().unlink(name);
   records().sync();  // no record outlives what it was for
   records().write_atomically(build, compact(build_));
   same_build_ = true;
@@ -136,10 +137,10 @@ void RepackTarget::prepare(const std::string& name) {
 void RepackTarget::commit(File file, const std::string& name) {
   const Dir& dir = dir_.get();
   file.sync();
-  if (!dir.leads_to(name + ".tmp", file))
+  if (!dir.leads_to(temporary_name(name), file))
     throw Error(file.path(), "was exchanged by another process while it was written");
   file.close();
-  dir.rename(name + ".tmp", name);
+  dir.rename(temporary_name(name), name);
   dir.open_dir(parent_of(name)).sync();
 }
 
@@ -152,7 +153,7 @@ class RepackTarget::Writer : public RepackSink {
   ~Writer() override {
     if (file_.fd() < 0) return;
     try {
-      target_.dir_.get().unlink(name_ + ".tmp");
+      target_.dir_.get().unlink(temporary_name(name_));
     } catch (const Error&) {
     }
   }
@@ -169,7 +170,7 @@ class RepackTarget::Writer : public RepackSink {
  private:
   static File begin(RepackTarget& target, const std::string& name) {
     target.prepare(name);
-    return target.dir_.get().create_instead(name + ".tmp");
+    return target.dir_.get().create_instead(temporary_name(name));
   }
   RepackTarget& target_;
   const std::string name_;
@@ -186,7 +187,7 @@ std::unique_ptr<RepackSink> RepackTarget::checker(const RepackFile& file,
 }
 
 void RepackTarget::link(const NamedSize& file, LinkMode mode) {
-  const std::string source = join(source_, file.name), temporary = file.name + ".tmp";
+  const std::string source = join(source_, file.name), temporary = temporary_name(file.name);
   const Dir& dir = dir_.get();
   if (mode == LinkMode::sym) {
     const std::optional<struct stat> there = dir.look(file.name);

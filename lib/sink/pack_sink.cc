@@ -110,10 +110,10 @@ PackSink::PackSink(const Context& context, PackSinkSpec spec, Trust trust)
       sections_(format::slot_sections(spec_.pack.tier)),
       stem_(format::pack_stem(spec_.pack, spec_.rank, spec_.world)),
       dir_(context.os, spec_.directory, "."),
-      records_(context, dir_, "." + stem_, stem_ + ".pack.manifest.json", spec_.source) {}
+      records_(context, dir_, format::pack_records(stem_), format::pack_manifest_file(stem_), spec_.source) {}
 
 File PackSink::engine_lock() const {
-  return wait_for_engine_lock(context_, dir_.get(), stem_ + ".lock");
+  return wait_for_engine_lock(context_, dir_.get(), format::lock_file(stem_));
 }
 
 bool PackSink::has_sidecar() const {

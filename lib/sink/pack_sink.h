@@ -87,8 +87,8 @@ class PackSink : public Sink {
  private:
   friend class PackLayer;
   std::string pack_path() const { return join(dir_.path(), pack_name()); }
-  std::string pack_name() const { return stem_ + ".pack"; }
-  std::string sidecar_name() const { return stem_ + ".json"; }
+  std::string pack_name() const { return format::pack_file(stem_); }
+  std::string sidecar_name() const { return format::sidecar_file(stem_); }
   File engine_lock() const;  // waits for the lock of FORMAT.md section 7
   bool has_sidecar() const;
   std::vector<std::uint64_t> listed() const;  // the sidecar's layers; Errors: damaged, or not this pack's

@@ -12,6 +12,7 @@
 #include "base/file_status.h"
 #include "base/shared_writer.h"
 #include "base/size.h"
+#include "base/temporary.h"
 #include "base/text.h"
 #include "base/user_cache.h"
 #include "base/version.h"
@@ -71,7 +72,7 @@ class CacheLayer : public LayerOutput {
       if (compare[i])
         output->stored = dir_.open_read(output->name);
       else
-        start(*output, dir_.create_instead(output->name + ".tmp"));
+        start(*output, dir_.create_instead(temporary_name(output->name)));
       outputs_.push_back(std::move(output));
     }
   }
@@ -80,7 +81,7 @@ class CacheLayer : public LayerOutput {
     if (committed_) return;
     for (const std::unique_ptr<Output>& output : outputs_) {
       try {
-        if (output->file) dir_.unlink(output->name + ".tmp");
+        if (output->file) dir_.unlink(temporary_name(output->name));
       } catch (const Error&) {
       }
     }
@@ -118,7 +119,7 @@ class CacheLayer : public LayerOutput {
     }
     for (Output* output : made) output->file->drop_cache(0, 0);
     for (const Output* output : made)
-      if (!dir_.leads_to(output->name + ".tmp", *output->file))
+      if (!dir_.leads_to(temporary_name(output->name), *output->file))
         throw Error(output->file->path(), "was exchanged by another process while it was written");
     // Parts of an earlier build go first: a layer made of old and new parts would look whole to the engine.
     bool replaced = false;
@@ -126,7 +127,7 @@ class CacheLayer : public LayerOutput {
     if (replaced) dir_.sync();
     for (Output* output : made) {
       output->file->close();
-      dir_.rename(output->name + ".tmp", output->name);
+      dir_.rename(temporary_name(output->name), output->name);
     }
     dir_.sync();
     committed_ = true;
@@ -181,7 +182,7 @@ class CacheLayer : public LayerOutput {
   void copy_stored(Output& output) {
     const std::lock_guard<std::mutex> lock(output.starting);
     if (output.started) return;
-    File file = dir_.create_instead(output.name + ".tmp");
+    File file = dir_.create_instead(temporary_name(output.name));
     std::vector<std::uint8_t> buffer(kCopyBytes);
     for (std::uint64_t at = 0, size = output.stored->size(); at < size;) {
       const Bytes piece = Bytes(buffer).first(std::min<std::uint64_t>(kCopyBytes, size - at));
@@ -210,7 +211,8 @@ class PlanesCacheSink : public Sink {
         trust_(trust),
         shape_(format::rank_shape(spec_.geometry, spec_.meta.world)),
         dir_(context.os, spec_.root, format::cache_directory(spec_.meta)),
-        records_(context, dir_, std::string(kCacheRecords), "manifest.json", spec_.source) {}
+        records_(context, dir_, std::string(format::kCacheRecords), std::string(format::kManifestName),
+                 spec_.source) {}
 
   std::string describe() const override { return dir_.path(); }
   std::uint64_t rank() const override { return spec_.meta.rank; }
@@ -241,7 +243,7 @@ class PlanesCacheSink : public Sink {
         if (unrecorded && comparable(layer->index, part)) continue;  // most likely it stays
         needed += spec_.geometry.experts * section_bytes(part.section, shape_);
         freed += on_disk(name);
-        left_over += on_disk(name + ".tmp");
+        left_over += on_disk(temporary_name(name));
       }
       largest_replaced = std::max(largest_replaced, std::min(freed, needed));
       bytes += needed - std::min(needed, freed + left_over);
@@ -276,8 +278,8 @@ class PlanesCacheSink : public Sink {
     if (!records_.try_lock(layer.index, lock)) return nullptr;
     if (trust_ == Trust::record && missing(layer.index, trust_) == SectionSet{}) return nullptr;
     const Dir& dir = dir_.get();
-    for (const Part& part : format::cache_parts(format::Fp4Tier::nibble))  // every part name there is
-      dir.unlink(format::part_file(layer.index, part.name) + ".tmp");      // of a run that was killed
+    for (const Part& part : format::cache_parts(format::Fp4Tier::nibble))     // every part name there is
+      dir.unlink(temporary_name(format::part_file(layer.index, part.name)));  // of a run that was killed
     std::vector<Part> to_make;
     for (const Part& part : format::cache_parts(spec_.fp4))
       if (sections[static_cast<std::size_t>(part.section)]) to_make.push_back(part);

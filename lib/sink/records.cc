@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/error.h"
 #include "base/file_status.h"
+#include "base/temporary.h"
 #include "base/text.h"
+#include "format/file_names.h"
 
 namespace planesmith {
 namespace {
@@ -41,13 +42,9 @@ std::string Records::recorded_source() const {
   const std::optional<Dir> records = directory();
   if (!records) return "";
   for (const std::string& name : records->list()) {
-    std::uint64_t layer = 0;
-    const char* const end = name.data() + name.size();
-    constexpr std::string_view kBefore = "layer";
-    if (!name.starts_with(kBefore) || !name.ends_with(".json") ||
-        std::from_chars(name.data() + kBefore.size(), end, layer).ec != std::errc())
-      continue;
-    const std::optional<Record> record = read(*records, layer);
+    const std::optional<std::uint64_t> layer = format::parse_record_file(name);
+    if (!layer) continue;
+    const std::optional<Record> record = read(*records, *layer);
     if (record && record->manifest.facts && !record->manifest.facts->source.empty())
       return record->manifest.facts->source;
   }
@@ -62,7 +59,7 @@ std::string Records::source() const {
 bool Records::in_work() const {
   const Dir& dir = dir_.get();
   for (const std::string& name : dir.list()) {
-    if (!name.starts_with(prefix_ + ".layer") || !name.ends_with(".lock")) continue;
+    if (!format::is_layer_lock(name, prefix_)) continue;
     std::vector<LockFile> held;
     if (!LockFile::try_take(dir, name, held, context_.group_shared)) return true;
   }
@@ -72,11 +69,12 @@ bool Records::in_work() const {
 void Records::refuse_other_source() const {
   const std::string there = recorded_source();
   if (source_.empty() || there.empty() || there == source_) return;
-  throw Error(ErrorCode::usage, dir_.path(),
-              fmt::format("{} was made from another checkpoint: its source is {}, this checkpoint's is {}; "
-                          "choose another --ckpt-id or another directory, or remove what is there with "
-                          "verify-ckpt-id prune",
-                          prefix_ == kCacheRecords ? "what is there" : prefix_.substr(1), there, source_))
+  throw Error(
+      ErrorCode::usage, dir_.path(),
+      fmt::format("{} was made from another checkpoint: its source is {}, this checkpoint's is {}; "
+                  "choose another --ckpt-id or another directory, or remove what is there with "
+                  "verify-ckpt-id prune",
+                  prefix_ == format::kCacheRecords ? "what is there" : prefix_.substr(1), there, source_))
       .labelled("other-source");
 }
 
@@ -114,13 +112,6 @@ std::string Records::manifest_problem() const {
   }
 }
 
-std::string Records::record_name(std::uint64_t layer) {
-  return fmt::format("layer{}.json", layer);
-}
-std::string Records::lock_name(std::uint64_t layer) const {
-  return fmt::format("{}.layer{}.lock", prefix_, layer);
-}
-
 std::optional<Dir> Records::directory() const {
   const Dir* const dir = dir_.find();
   return dir == nullptr ? std::nullopt : dir->find_private_dir(prefix_, context_.group_shared);
@@ -132,7 +123,7 @@ void Records::say_ignored(const std::string& path, const std::string& why) const
 
 // Records of earlier versions are bare manifests.
 std::optional<Record> Records::read(const Dir& records, std::uint64_t layer) const {
-  const std::string name = record_name(layer), path = records.path_of(name);
+  const std::string name = format::record_file(layer), path = records.path_of(name);
   if (!records.exists(name)) return std::nullopt;
   try {
     const std::string text = records.read_text(name, manifest_text_limit(context_.memory));
@@ -150,7 +141,7 @@ void Records::write(const Dir& records, std::uint64_t layer, const Record& recor
   Json manifest = parse_json(to_json(record.manifest), prefix_, kDepth, context_.memory);
   manifest.erase(kDigest);  // of a text that this is not
   const Json json = {{kManifest, std::move(manifest)}, {kFiles, record.stamps}};
-  records.write_atomically(record_name(layer), compact(json), context_.group_shared ? 0660 : 0600);
+  records.write_atomically(format::record_file(layer), compact(json), context_.group_shared ? 0660 : 0600);
 }
 
 std::shared_ptr<const Manifest> Records::manifest() const {
@@ -198,24 +189,24 @@ void Records::forget(std::uint64_t layer) const {
     // The manifest goes back into records: what it says of other layers stays known.
     const Dir records = dir.make_private_dir(prefix_, context_.group_shared);
     for (const std::uint64_t other : whole->facts->layers)
-      if (other != layer && !records.exists(record_name(other)))
+      if (other != layer && !records.exists(format::record_file(other)))
         write(records, other, {*layer_of(*whole, other), nullptr});
   }
   dir.unlink(manifest_);
   dir.sync();
   if (const std::optional<Dir> records = directory()) {
-    records->unlink(record_name(layer));
+    records->unlink(format::record_file(layer));
     records->sync();
   }
 }
 
 bool Records::try_lock(std::uint64_t layer, std::vector<LockFile>& held) const {
   const std::vector<LockFile> whole = lock();
-  return LockFile::try_take(dir_.get(), lock_name(layer), held, context_.group_shared);
+  return LockFile::try_take(dir_.get(), format::layer_lock(prefix_, layer), held, context_.group_shared);
 }
 
 std::vector<LockFile> Records::lock() const {
-  return wait_for_lock(context_, dir_.get(), prefix_ + ".lock");
+  return wait_for_lock(context_, dir_.get(), format::records_lock(prefix_));
 }
 
 bool Records::seal(const std::vector<std::uint64_t>& layers) const {
@@ -234,15 +225,16 @@ bool Records::seal(const std::vector<std::uint64_t>& layers) const {
   if (records) {
     records->unlink(kClaim);
     for (std::size_t i = 0; i < layers.size(); ++i)
-      if (found[i].facts->fp4 == whole.facts->fp4) records->unlink(record_name(layers[i]));
+      if (found[i].facts->fp4 == whole.facts->fp4) records->unlink(format::record_file(layers[i]));
     for (const std::string& name : records->list())
-      if (name.ends_with(".tmp")) records->unlink(name);
+      if (is_temporary_name(name)) records->unlink(name);
     dir.rmdir(prefix_);
   }
   // Locks whose holders were killed are taken once more, which removes them.
   for (const std::uint64_t layer : layers) {
     std::vector<LockFile> stale;
-    if (dir.exists(lock_name(layer))) LockFile::try_take(dir, lock_name(layer), stale, context_.group_shared);
+    if (dir.exists(format::layer_lock(prefix_, layer)))
+      LockFile::try_take(dir, format::layer_lock(prefix_, layer), stale, context_.group_shared);
   }
   return true;
 }

@@ -20,9 +20,6 @@
 
 namespace planesmith {
 
-// In a planes cache's directory: the prefix of its records and locks.
-inline constexpr std::string_view kCacheRecords = ".planesmith";
-
 struct Record {
   Manifest manifest;
   Json stamps = Json::object();  // by file name: file_stamp() when it was written; null: from the manifest,
@@ -31,9 +28,9 @@ struct Record {
 
 class Records {
  public:
-  // In `dir`, by name: records <prefix>/layer<n>.json, locks <prefix>.layer<n>.lock and <prefix>.lock, and
-  // the final manifest. Nothing that starts with the prefix is left after seal(). The directory <prefix> is
-  // ours alone: Error where it is not.
+  // In `dir`, by name: the directory of the records with its locks beside it (format/file_names.h), and the
+  // final manifest. Nothing that starts with the prefix is left after seal(). The directory <prefix> is ours
+  // alone: Error where it is not.
   // source: fingerprint of what this run makes layers of (FORMAT.md section 10); empty: not known.
   Records(const Context& context, const OutputDir& dir, std::string prefix, std::string manifest,
           std::string source);
@@ -67,8 +64,6 @@ class Records {
   bool seal(const std::vector<std::uint64_t>& layers) const;
 
  private:
-  static std::string record_name(std::uint64_t layer);
-  std::string lock_name(std::uint64_t layer) const;
   std::optional<Dir> directory() const;  // of the records; none: there are none
   std::optional<Record> read(const Dir& records, std::uint64_t layer) const;
   void write(const Dir& records, std::uint64_t layer, const Record& record) const;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <regex>
+#include <algorithm>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -17,21 +17,20 @@ bool is_directory(Os& os, const std::string& path) {
 
 // The root of the planes cache that a directory is part of; empty: of none.
 std::string root_above(const std::string& real) {
-  static const std::regex inside("(.*)/v2(/[0-9a-f]{20}(/tp[0-9]+-rank[0-9]+)?)?");
-  std::smatch match;
-  return std::regex_match(real, match, inside) ? match[1].str() : "";
+  std::string level = real;
+  if (format::is_rank_directory(name_of(level))) level = parent_of(level);
+  if (format::is_key(name_of(level))) level = parent_of(level);
+  return name_of(level) == format::kCacheLevel ? parent_of(level) : "";
 }
 
 bool has_cache(Os& os, const std::string& path) {
-  return is_directory(os, join(path, "v2"));
+  return is_directory(os, join(path, format::kCacheLevel));
 }
 
 bool has_packs(Os& os, const std::string& path) {
-  static const std::regex pack(
-      "(base|delta|fp4|fp4q)\\.v2\\.[0-9a-f]{20}\\.rank[0-9]+of[0-9]+\\.(pack|json)");
-  for (const std::string& name : list_dir(os, path))
-    if (std::regex_match(name, pack)) return true;
-  return false;
+  const std::vector<std::string> names = list_dir(os, path);
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return !format::stem_of_file(name).empty(); });
 }
 
 // The first directory below for which `has` holds; empty: none.
@@ -85,12 +84,12 @@ std::vector<std::string> remarks_on(const Store& store) {
                       cache.path, cache.layers.size()));
   }
   for (const FoundPack& pack : store.packs) {
-    if (!pack.problem.empty()) out.push_back(fmt::format("{}.pack: {}", pack.stem, pack.problem));
+    if (!pack.problem.empty())
+      out.push_back(fmt::format("{}: {}", format::pack_file(pack.stem), pack.problem));
     if (pack.unfinished)
       out.push_back(
-          fmt::format("{}.pack: its build has not finished, {} layers are there; run the same command "
-                      "again",
-                      pack.stem, pack.sidecar ? pack.sidecar->layer_keys.size() : 0));
+          fmt::format("{}: its build has not finished, {} layers are there; run the same command again",
+                      format::pack_file(pack.stem), pack.sidecar ? pack.sidecar->layer_keys.size() : 0));
   }
   return out;
 }

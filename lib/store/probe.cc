@@ -181,8 +181,8 @@ class Probe {
         format::pack_spec(verdict.tier, model_->geometry, shape_, boot_.ckpt_id, boot_.zero_mode);
     const std::string& directory = store_.places.of(verdict.rank);
     const std::string stem = join(directory, format::pack_stem(spec, verdict.rank, boot_.world));
-    const std::string json = stem + ".json", lock = stem + ".lock";
-    verdict.path = stem + ".pack";
+    const std::string json = format::sidecar_file(stem), lock = format::lock_file(stem);
+    verdict.path = format::pack_file(stem);
     const auto miss = [&](const char* what, const std::string& defect) {
       if (!defect.empty()) verdict.misses.push_back(what + defect);
     };
@@ -222,7 +222,7 @@ class Probe {
   void refuse_pack_without_model(PackVerdict& verdict) {
     verdict.path =
         join(store_.places.of(verdict.rank),
-             fmt::format("{}.v2.*.rank{}of{}.pack", format::name(verdict.tier), verdict.rank, boot_.world));
+             format::pack_file(format::pack_stem(format::tag(verdict.tier), "*", verdict.rank, boot_.world)));
     for (const FoundPack& pack : store_.packs)
       if (pack.sidecar && pack.sidecar->spec.ckpt_id == boot_.ckpt_id) need_model(pack.stem);
     verdict.misses.push_back("no pack of this identity is there");

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <regex>
 #include <set>
 #include <tuple>
 
@@ -18,8 +17,6 @@ namespace planesmith {
 namespace {
 
 constexpr std::uint64_t kMostMeta = 1 << 20, kMostSidecar = 1 << 24;
-constexpr std::uint64_t kMostLayers =
-    1 << 16;  // far beyond any model; gaps between layers are counted one by one
 
 // What cannot be looked at is not the same as what is not there.
 bool is_directory(Os& os, const std::string& path) {
@@ -71,7 +68,6 @@ FoundCache look_at_cache(Os& os, const std::string& root, const std::string& nam
   FoundCache cache;
   cache.name = name;
   cache.path = join(root, name);
-  static const std::regex part_name("layer(0|[1-9][0-9]{0,9})\\.([a-z0-9]+)\\.bin");
   std::vector<std::string> files;
   try {
     if (const std::string why = planted_link(os, root, cache.path); !why.empty())
@@ -84,14 +80,14 @@ FoundCache look_at_cache(Os& os, const std::string& root, const std::string& nam
   for (const std::string& file : files) {
     struct stat st {};
     if (os.stat(join(cache.path, file).c_str(), &st) != 0) continue;  // a link to nowhere, or gone since
-    if (file == kCacheRecords) cache.unfinished = true;
+    if (file == format::kCacheRecords) cache.unfinished = true;
     if (!S_ISREG(st.st_mode)) continue;
     const auto bytes = static_cast<std::uint64_t>(st.st_size);
     cache.bytes += bytes;
-    std::smatch match;
-    if (!std::regex_match(file, match, part_name) || is_planted(os, join(cache.path, file))) continue;
-    if (const std::uint64_t layer = std::stoull(match[1]); layer < kMostLayers)
-      cache.layers[layer][match[2]] = bytes;
+    const std::optional<format::PartFile> part = format::parse_part_file(file);
+    if (!part || is_planted(os, join(cache.path, file))) continue;
+    if (part->layer < format::kMostLayers)  // gaps between layers are counted one by one
+      cache.layers[part->layer][std::string(part->part)] = bytes;
     else
       os.note_once(file, fmt::format("{}: no model has such a layer; ignored", join(cache.path, file)));
   }
@@ -115,7 +111,7 @@ FoundCache look_at_cache(Os& os, const std::string& root, const std::string& nam
              facts.rank == meta.rank && facts.zero_mode == meta.zero_mode &&
              (facts.fp4 == format::Fp4Tier::quintal) == meta.split;
     });
-  take_source(os, cache, std::string(kCacheRecords));
+  take_source(os, cache, std::string(format::kCacheRecords));
   return cache;
 }
 
@@ -125,14 +121,15 @@ FoundPack look_at_pack(Os& os, const std::string& stem, std::uint64_t rank, std:
   pack.rank = rank;
   pack.world = world;
   struct stat st {};
-  if (os.stat((stem + ".pack").c_str(), &st) == 0 && S_ISREG(st.st_mode) && !is_planted(os, stem + ".pack")) {
+  const std::string contents = format::pack_file(stem);
+  if (os.stat(contents.c_str(), &st) == 0 && S_ISREG(st.st_mode) && !is_planted(os, contents)) {
     pack.bytes = static_cast<std::uint64_t>(st.st_size);
     pack.allocated = static_cast<std::uint64_t>(st.st_blocks) * 512;
   }
   if (os.stat(pack.heat_path().c_str(), &st) == 0 && S_ISREG(st.st_mode) && !is_planted(os, pack.heat_path()))
     pack.heat = static_cast<std::uint64_t>(st.st_size);
-  pack.unfinished = is_directory(os, join(parent_of(stem), fmt::format(".{}", name_of(stem))));
-  const std::string path = stem + ".json";
+  pack.unfinished = is_directory(os, format::pack_records(stem));
+  const std::string path = format::sidecar_file(stem);
   try {
     refuse_planted(os, path);
     format::Sidecar sidecar = format::parse_sidecar(read_text(os, path, kMostSidecar), path);
@@ -154,19 +151,18 @@ FoundPack look_at_pack(Os& os, const std::string& stem, std::uint64_t rank, std:
                                  facts.ckpt_id, facts.zero_mode),
                rank, world) == name_of(stem);
   });
-  take_source(os, pack, fmt::format(".{}", name_of(stem)));
+  take_source(os, pack, format::pack_records(name_of(stem)));
   return pack;
 }
 
 void find_pool_heat(Os& os, const std::string& directory, std::vector<PoolHeat>& found) {
-  static const std::regex name("pool-heat\\.([a-z0-9]+)\\.rank(0|[1-9][0-9]{0,9})of([1-9][0-9]{0,9})\\.json");
   for (const std::string& file : list_dir(os, directory)) {
-    std::smatch match;
+    const std::optional<format::PoolHeatName> name = format::parse_pool_heat_file(file);
     struct stat st {};
     const std::string path = join(directory, file);
-    if (std::regex_match(file, match, name) && os.stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode))
-      found.push_back({path, match[1], std::stoull(match[2]), std::stoull(match[3]),
-                       static_cast<std::uint64_t>(st.st_size)});
+    if (name && os.stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode))
+      found.push_back(
+          {path, std::string(name->tag), name->rank, name->world, static_cast<std::uint64_t>(st.st_size)});
   }
 }
 
@@ -193,10 +189,6 @@ void tell(FoundPack& pack, const std::optional<KnownModel>& model) {
 }
 
 }  // namespace
-
-std::string pool_heat_name(std::string_view tag, std::uint64_t rank, std::uint64_t world) {
-  return fmt::format("pool-heat.{}.rank{}of{}.json", tag, rank, world);
-}
 
 std::uint64_t drafts_of(const FoundCache& cache, const KnownModel& model) {
   const std::uint64_t end = cache.layers.empty() ? 0 : cache.layers.rbegin()->first + 1;
@@ -232,29 +224,26 @@ Store scan_store(Os& os, const std::string& root, const PackDirs& places) {
   store.root = root;
   store.places = places;
   if (!places.empty()) store.directory = places.all().front();
-  static const std::regex rank_name("tp[1-9][0-9]{0,9}-rank(0|[1-9][0-9]{0,9})");
-  const std::string v2 = join(root, "v2");
-  if (!root.empty() && exists(os, v2) && !is_planted(os, v2)) {
-    for (const std::string& key : list_dir(os, v2)) {
-      if (!is_directory(os, join(v2, key)) || is_planted(os, join(v2, key))) continue;
-      for (const std::string& rank : list_dir(os, join(v2, key)))
-        if (std::regex_match(rank, rank_name) && is_directory(os, join(join(v2, key), rank)))
-          store.caches.push_back(look_at_cache(os, root, fmt::format("v2/{}/{}", key, rank)));
+  const std::string level = join(root, format::kCacheLevel);
+  if (!root.empty() && exists(os, level) && !is_planted(os, level)) {
+    for (const std::string& key : list_dir(os, level)) {
+      if (!is_directory(os, join(level, key)) || is_planted(os, join(level, key))) continue;
+      for (const std::string& rank : list_dir(os, join(level, key)))
+        if (format::is_rank_directory(rank) && is_directory(os, join(join(level, key), rank)))
+          store.caches.push_back(
+              look_at_cache(os, root, fmt::format("{}/{}/{}", format::kCacheLevel, key, rank)));
     }
   }
-  std::set<std::string_view> tags;
-  for (const format::Tier tier : format::kTiers) tags.insert(format::tag(tier));
-  const std::regex pack_name(fmt::format(
-      "((?:{})\\.v2\\.[0-9a-f]{{20}}\\.rank(0|[1-9][0-9]{{0,9}})of([1-9][0-9]{{0,9}}))\\.(?:pack|json)",
-      fmt::join(tags, "|")));  // a .lock alone is not a pack
   for (const std::string& directory : places.all()) {
     if (!exists(os, directory)) continue;
-    std::set<std::string> seen;
-    for (const std::string& file : list_dir(os, directory)) {
-      std::smatch match;
-      if (std::regex_match(file, match, pack_name) && seen.insert(match[1]).second)
-        store.packs.push_back(look_at_pack(os, join(directory, std::string(match[1])), std::stoull(match[2]),
-                                           std::stoull(match[3])));
+    std::set<std::string> stems;  // a manifest, a .lock alone is not a pack
+    for (const std::string& file : list_dir(os, directory))
+      if (const std::string stem = format::stem_of_file(file);
+          !stem.empty() && file != format::pack_manifest_file(stem))
+        stems.insert(stem);
+    for (const std::string& stem : stems) {
+      const format::PackStem name = *format::parse_pack_stem(stem);
+      store.packs.push_back(look_at_pack(os, join(directory, stem), name.rank, name.world));
     }
     find_pool_heat(os, directory, store.pool_heat);
   }

@@ -34,20 +34,17 @@ struct FoundCache {
   std::string note;    // what is wrong with manifest.json
   std::optional<KnownModel> model;  // from a manifest of its identity, or what tell_model() was told
 
-  std::string manifest_path() const { return path + "/manifest.json"; }
+  std::string manifest_path() const { return path + "/" + std::string(format::kManifestName); }
   format::Fp4Tier fp4() const;  // of the manifest, else of the part files there are
   std::optional<std::uint64_t> part_bytes(std::uint64_t layer,
                                           std::string_view part) const;  // none: it is not there
 };
 
-// Which experts were hot, as the engine left it beside a pack (ENGINE.md section 2).
-inline constexpr std::string_view kHeatSuffix = ".pack.heat.json";
-// The same of a pool, of whatever identity: pool-heat.<tag>.rank<r>of<W>.json.
+// Which experts of a pool were hot, of whatever identity, as the engine left it (ENGINE.md section 2).
 struct PoolHeat {
   std::string path, tag;
   std::uint64_t rank = 0, world = 1, bytes = 0;
 };
-std::string pool_heat_name(std::string_view tag, std::uint64_t rank, std::uint64_t world);
 
 // One pack: <dir>/<tag>.v2.<key>.rank<r>of<W> and suffixes.
 struct FoundPack {
@@ -64,8 +61,8 @@ struct FoundPack {
   std::string note;
   std::optional<KnownModel> model;
 
-  std::string manifest_path() const { return stem + ".pack.manifest.json"; }
-  std::string heat_path() const { return stem + std::string(kHeatSuffix); }
+  std::string manifest_path() const { return format::pack_manifest_file(stem); }
+  std::string heat_path() const { return format::heat_file(stem); }
 };
 
 struct Store {

@@ -25,7 +25,7 @@ void check_geometry(const FoundPack& pack, const std::vector<HeatPlace>& hottest
   for (const HeatPlace& place : hottest_first)
     if (place.layer >= spec.n_layers || place.expert >= spec.experts)
       throw Error(
-          ErrorCode::difference, pack.stem + ".pack",
+          ErrorCode::difference, format::pack_file(pack.stem),
           fmt::format("has rows for {} layers of {} experts, but the trace uses expert {} of layer {}: it is "
                       "of another model",
                       spec.n_layers, spec.experts, place.expert, place.layer));
@@ -56,14 +56,15 @@ std::vector<std::string> write_heat(const Context& context, const std::string& s
   for (const FoundPack* pack : packs) {
     const format::PackSpec& spec = pack->sidecar->spec;
     const std::string_view tag = format::tag(spec.tier);
-    write(pack->stem + std::string(kHeatSuffix), {{"version", 1}, {"keys", pairs}});
-    write(join(store, pool_heat_name(tag, pack->rank, pack->world)), {{"meta",
-                                                                       {{"version", "pool-heat-v1"},
-                                                                        {"tag", tag},
-                                                                        {"n_layers", spec.n_layers},
-                                                                        {"E", spec.experts},
-                                                                        {"slot_bytes", spec.slot_bytes}}},
-                                                                      {"owners", pairs}});
+    write(format::heat_file(pack->stem), {{"version", 1}, {"keys", pairs}});
+    write(join(store, format::pool_heat_file(tag, pack->rank, pack->world)),
+          {{"meta",
+            {{"version", "pool-heat-v1"},
+             {"tag", tag},
+             {"n_layers", spec.n_layers},
+             {"E", spec.experts},
+             {"slot_bytes", spec.slot_bytes}}},
+           {"owners", pairs}});
   }
   return written;
 }

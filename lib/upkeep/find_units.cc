@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <regex>
 #include <set>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "chunks/chunk_names.h"
 #include "chunks/chunk_set.h"
 #include "format/planescache.h"
 #include "manifest/tree.h"
@@ -15,20 +15,9 @@ namespace planesmith {
 namespace {
 
 constexpr int kDeepest = 32;  // directories below each other
-constexpr std::string_view kPackManifest = ".pack.manifest.json";
 
 bool is_rank_directory(const std::string& path) {
-  static const std::regex rank("tp[1-9][0-9]{0,9}-rank(0|[1-9][0-9]{0,9})"), key("[0-9a-f]{20}");
-  return std::regex_match(name_of(path), rank) && std::regex_match(name_of(parent_of(path)), key);
-}
-
-// The stem of a pack that a file belongs to; empty: to none.
-std::string pack_stem_of(const std::string& name) {
-  static const std::regex pack(
-      "((?:base|delta|fp4|fp4q)\\.v2\\.[0-9a-f]{20}\\.rank(?:0|[1-9][0-9]{0,9})of[1-9][0-9]{0,9})"
-      "\\.(?:pack|json|pack\\.manifest\\.json)");
-  std::smatch match;
-  return std::regex_match(name, match, pack) ? match[1].str() : "";
+  return format::is_rank_directory(name_of(path)) && format::is_key(name_of(parent_of(path)));
 }
 
 // NAME of NAME.tar.zst.part.000; empty: not a part.
@@ -39,13 +28,12 @@ std::string set_of(const std::string& name) {
 
 // Whether a file of such a name may be a manifest of a tree or of chunks.
 bool is_manifest_name(const std::string& name) {
-  return name == "manifest.json" || name.ends_with(".manifest.json") ||
-         (name.starts_with("manifest.") && name.ends_with(".json"));
+  return name == format::kManifestName || !chunks::set_of_manifest(name).empty();
 }
 
 Unit pack_unit(const std::string& directory, const std::string& stem) {
-  const std::string path = join(directory, stem) + ".pack";
-  return {ManifestKind::pack, path, directory, path + ".manifest.json"};
+  const std::string path = join(directory, stem);
+  return {ManifestKind::pack, format::pack_file(path), directory, format::pack_manifest_file(path)};
 }
 
 class Search {
@@ -55,7 +43,7 @@ class Search {
   void directory(const std::string& path, int depth) {
     context_.check_stop();
     if (is_rank_directory(depth == 0 ? real_path(path) : path)) {
-      units_.push_back({ManifestKind::planescache, path, path, join(path, "manifest.json")});
+      units_.push_back({ManifestKind::planescache, path, path, join(path, format::kManifestName)});
       return;
     }
     const std::vector<std::string> names = list_dir(context_.os, path);
@@ -64,7 +52,7 @@ class Search {
       if (const std::string set = set_of(name); !set.empty()) sets.insert(set);
     for (const std::string& set : sets) {
       std::string manifest = chunks::find_manifest(context_.os, path, set);
-      if (manifest.empty()) manifest = join(path, fmt::format("manifest.{}.json", set));
+      if (manifest.empty()) manifest = join(path, chunks::manifest_name(set));
       of_sets.insert(name_of(manifest));
       units_.push_back({ManifestKind::chunks, path, path, manifest});
     }
@@ -73,7 +61,7 @@ class Search {
       if (item.kind == TreeItem::Kind::directory && depth < kDeepest && !is_of_tools(name))
         directory(join(path, name), depth + 1);
       if (item.kind != TreeItem::Kind::file || of_sets.contains(name)) continue;
-      if (const std::string stem = pack_stem_of(name); !stem.empty())
+      if (const std::string stem = format::stem_of_file(name); !stem.empty())
         stems.insert(stem);
       else if (is_manifest_name(name) && looks_ours(join(path, name)))
         file(join(path, name));
@@ -84,9 +72,9 @@ class Search {
   // A manifest, or a file of a pack.
   void file(const std::string& path) {
     const std::string directory = parent_of(path), name = name_of(path);
-    if (const std::string stem = pack_stem_of(name); !stem.empty()) {
+    if (const std::string stem = format::stem_of_file(name); !stem.empty()) {
       units_.push_back(pack_unit(directory, stem));
-    } else if (name == "manifest.json" && is_rank_directory(real_path(directory))) {
+    } else if (name == format::kManifestName && is_rank_directory(real_path(directory))) {
       units_.push_back({ManifestKind::planescache, directory, directory, path});
     } else {
       ManifestKind kind = ManifestKind::tree;

@@ -193,7 +193,7 @@ class Repair {
       if (manifest.kind == ManifestKind::planescache) {
         for (const std::uint64_t layer : all)
           if (difference.path.starts_with(fmt::format("layer{}.", layer))) out.insert(layer);
-      } else if (difference.path.ends_with(".pack")) {
+      } else if (format::is_pack_file(difference.path)) {
         const std::size_t per_layer = facts.geometry.experts * format::slot_sections(*facts.tier).size();
         for (const std::size_t block : difference.blocks) out.insert(all.at(block / per_layer));
         if (difference.kind != Kind::content) out.insert(all.begin(), all.end());
@@ -263,7 +263,7 @@ class Repair {
       return std::nullopt;
     }
     for (const FoundPack& pack : scan_store(context_.os, "", unit.root).packs)
-      if (pack.sidecar && pack.stem + ".pack" == unit.path)
+      if (pack.sidecar && format::pack_file(pack.stem) == unit.path)
         return Facts{pack.sidecar->spec.ckpt_id,   pack.world, pack.rank,
                      pack.sidecar->spec.zero_mode, {},         pack.sidecar->spec.tier};
     return std::nullopt;

@@ -46,11 +46,13 @@ std::pair<std::string, std::string> name_by_text(const Context& context, const U
       const format::CacheMeta meta = format::parse_meta(read_text(context.os, path, kMostText), path);
       return {format::cache_directory(meta), meta.ckpt_id};
     }
-    const std::string path = unit.path.substr(0, unit.path.size() - 5) + ".json";
+    const std::string path = format::sidecar_file(format::stem_of_pack(unit.path));
     const format::Sidecar sidecar = format::parse_sidecar(read_text(context.os, path, kMostText), path);
-    const std::string name = name_of(unit.path);  // world and rank are in the name alone
-    const std::string rest = name.substr(name.find(".rank"));
-    return {fmt::format("{}.v2.{}{}", format::tag(sidecar.spec.tier), format::pack_key(sidecar.spec), rest),
+    const std::string stem =
+        format::stem_of_pack(name_of(unit.path));  // world and rank are in the name alone
+    const std::optional<format::PackStem> name = format::parse_pack_stem(stem);
+    if (!name) return {};
+    return {format::pack_file(format::pack_stem(sidecar.spec, name->rank, name->world)),
             sidecar.spec.ckpt_id};
   } catch (const Error&) {
     return {};
@@ -100,18 +102,13 @@ bool has_damage(const UnitReport& report) {
 
 // Where a build that has not finished keeps what it knows.
 std::string records_of(const Unit& unit) {
-  if (unit.kind == ManifestKind::planescache) return join(unit.path, kCacheRecords);
-  const std::string name = name_of(unit.path);
-  return join(unit.root, "." + name.substr(0, name.find(".pack")));
+  if (unit.kind == ManifestKind::planescache) return join(unit.path, format::kCacheRecords);
+  return join(unit.root, format::pack_records(format::stem_of_pack(name_of(unit.path))));
 }
 
-// Of chunks: "set" of manifest.set.json, or of the earlier set.manifest.json.
+// Of chunks: NAME of the set.
 std::string set_name(const Unit& unit) {
-  std::string name = name_of(unit.manifest_path);
-  if (name.starts_with("manifest.")) name.erase(0, std::string_view("manifest.").size());
-  name.resize(name.size() - std::string_view(".json").size());
-  if (name.ends_with(".manifest")) name.resize(name.size() - std::string_view(".manifest").size());
-  return name;
+  return chunks::set_of_manifest(name_of(unit.manifest_path));
 }
 
 // SHA256SUMS.NAME says what the manifest says.
@@ -145,7 +142,7 @@ void advise(const Context& context, UnitReport& report) {
                                  : parent_of(parent_of(parent_of(real_path(unit.path))));
     const std::string to = join(root, report.proper_path);
     if (unit.kind == ManifestKind::pack) {
-      const auto stem = [](const std::string& pack) { return shell_quoted(pack.substr(0, pack.size() - 5)); };
+      const auto stem = [](const std::string& pack) { return shell_quoted(format::stem_of_pack(pack)); };
       report.to_do.push_back(
           fmt::format("for s in pack json lock pack.manifest.json pack.heat.json; do [ ! -e {0}.$s ] || mv "
                       "-n {0}.$s {1}.$s; done",

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "format/file_names.h"
 #include "manifest/digest_files.h"
 #include "manifest/foreign.h"
 #include "manifest/tree.h"
@@ -111,7 +112,7 @@ std::vector<Difference> compare_with_listing(const Context& context, const Manif
       manifest.kind == ManifestKind::planescache ||
       std::find(manifest.covers.begin(), manifest.covers.end(), ".") != manifest.covers.end();
   if (covers_all && !options.allow_extra) {
-    paths.insert({name_of(options.manifest_path), "manifest.json", ".gitattributes"});
+    paths.insert({name_of(options.manifest_path), std::string(format::kManifestName), ".gitattributes"});
     for (const auto& [path, remote] : remote_by_path)
       if (!paths.contains(path)) differs(path, "is in the repository and not in the manifest");
   }

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "format/file_names.h"
 
 namespace planesmith {
 
@@ -20,7 +21,7 @@ std::optional<std::string> other_identity(Os& os, const Manifest& manifest, cons
     candidates = list_dir(os, root);  // the key is in the name
   }
   for (const std::string& name : candidates) {
-    if (!name.ends_with(".json")) continue;
+    if (manifest.kind == ManifestKind::pack && format::stem_of_file(name).empty()) continue;
     try {
       const Json document = read_json(os, join(root, name), kMaxText);
       if (!document.is_object() || !document.contains("ckpt_id") || !document["ckpt_id"].is_string())
@@ -36,7 +37,7 @@ Manifest under_identity(Manifest manifest, const std::string& ckpt_id) {
   manifest.facts.value().ckpt_id = ckpt_id;
   if (manifest.kind == ManifestKind::pack) {
     const std::string sidecar = derived_files(manifest).at(0).path;
-    manifest.files.at(0).path = sidecar.substr(0, sidecar.size() - 5) + ".pack";
+    manifest.files.at(0).path = format::pack_file(format::stem_of_file(sidecar));
   }
   return manifest;
 }

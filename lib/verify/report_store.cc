@@ -74,7 +74,7 @@ Json to_json(const Store& store) {
       bytes += cache->bytes;
     }
     for (const FoundPack* pack : identity.packs) {
-      one["packs"].push_back(with_defect({{"pack", printable(pack->stem + ".pack")},
+      one["packs"].push_back(with_defect({{"pack", printable(format::pack_file(pack->stem))},
                                           {"tier", format::name(pack->sidecar->spec.tier)},
                                           {"rank", pack->rank},
                                           {"layers", pack->sidecar->layer_keys.size()},

@@ -16,7 +16,7 @@ SourceCheck check_sources(const Store& store, const Boot& boot, const std::strin
   for (const FoundPack& pack : store.packs)
     if (pack.sidecar && pack.sidecar->spec.ckpt_id == boot.ckpt_id && pack.world == boot.world &&
         pack.sidecar->spec.zero_mode == boot.zero_mode)
-      all.push_back({pack.stem + ".pack", pack.source});
+      all.push_back({format::pack_file(pack.stem), pack.source});
 
   SourceCheck out;
   out.of_checkpoint = !fingerprint.empty();

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/user_cache.h"
+#include "format/file_names.h"
 #include "manifest/digest_files.h"
 #include "manifest/foreign.h"
 #include "manifest/tree.h"
@@ -175,7 +176,7 @@ class Verifier {
     if (manifest_.kind == ManifestKind::planescache) covers = {"."};
     if (covers.empty()) return;
     std::set<std::string> known = {name_of(options_.manifest_path)};
-    if (manifest_.kind == ManifestKind::planescache) known.insert("manifest.json");
+    if (manifest_.kind == ManifestKind::planescache) known.emplace(format::kManifestName);
     for (const FileEntry& entry : manifest_.files) known.insert(entry.path);
     for (const DerivedFile& derived : derived_files(manifest_)) known.insert(derived.path);
     const std::string real_root = real_path(options_.root);

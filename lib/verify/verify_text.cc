@@ -49,7 +49,7 @@ std::vector<std::uint64_t> damaged_layers(const Manifest& manifest, const Verifi
         if (difference.path.starts_with(fmt::format("layer{}.", layer))) layers.insert(layer);
       continue;
     }
-    if (!difference.path.ends_with(".pack")) continue;
+    if (!format::is_pack_file(difference.path)) continue;
     const std::size_t per_layer = facts.geometry.experts * format::slot_sections(*facts.tier).size();
     for (const std::size_t block : difference.blocks) layers.insert(all.at(block / per_layer));
     if (difference.kind != Kind::content) layers.insert(all.begin(), all.end());

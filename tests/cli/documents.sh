@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Man pages and completions that the programs print of themselves.
+# Man pages and completions that the programs print of themselves; what README names; what sources cite of docs/.
 . "$(dirname "$0")/common.sh"
 programs="build-planescache build-fp4-packs verify-ckpt-id pack-chunks repack-experts size-tiers"
 roff=$(command -v groff || true)
@@ -77,5 +77,22 @@ while read -r program rest; do
 done <"$WORK/commands"
 for file in $(grep -oE '\b(scripts|tests|manifests|lib)/[A-Za-z0-9_./-]*[A-Za-z0-9_]' "$SOURCE/README.md" | sort -u); do
   [ -e "$SOURCE/$file" ] || fail "README names $file, which is not there"
+done
+
+# What sources and scripts cite is in the documents, and the check finds what is not.
+references=$SOURCE/tests/tools/check_references.py
+expect 0 python3 "$references" "$SOURCE" || cat "$WORK/out"
+mkdir -p "$WORK/tree/lib" "$WORK/tree/docs"
+cp "$SOURCE/docs/FORMAT.md" "$WORK/tree/docs/"
+expect 2 python3 "$references" "$WORK/tree"
+for cited in 'FORMAT.md sections 1 to 3' 'FORMAT.md, "Source fingerprint"'; do
+  printf '// See %s.\n' "$cited" >"$WORK/tree/lib/a.h"
+  expect 0 python3 "$references" "$WORK/tree"
+done
+for cited in 'FORMAT.md section 99' 'FORMAT.md sections 1, 2 and 99' 'FORMAT.md sections 9 to 99' 'FORMAT.md, "Nothing"' NONE.md \
+    $'FORMAT.md\n// section 99'; do
+  printf '// See %s.\n' "$cited" >"$WORK/tree/lib/a.h"
+  expect 1 python3 "$references" "$WORK/tree"
+  prints 'a\.h: '
 done
 finish

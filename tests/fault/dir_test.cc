@@ -328,7 +328,7 @@ TEST_CASE("locks keep runs apart, with and without flock") {
       CHECK(says(LockFile::holder(dir, "x.lock"), "process " + std::to_string(::getpid())));
       const std::vector<std::string> names = dir.list();
       REQUIRE(names.size() == 1);
-      CHECK(LockFile::lock_of(names[0], "x") == "x.lock");
+      CHECK(LockFile::lock_of(names[0]) == "x.lock");
       CHECK(mode_of(scratch / names[0]) == 0600);
     }
     CHECK(dir.list().empty());
