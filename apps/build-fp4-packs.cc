@@ -29,10 +29,11 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
   if (flags.output.group_shared) share_with_group(context);
   request.drafts = flags.drafts;
   if (flags.layers) request.layers = parse_number_list(*flags.layers, "--layers");
-  const FromCacheReport report = until_nobody_else(context, flags.wait, [&](const Context& each, bool again) {
-    if (again) request.trust = Trust::record;
-    return packs_from_planescache(each, request, choose_kernels(flags.isa));
-  });
+  const FromCacheReport report =
+      until_others_are_done(context, flags.wait, [&](const Context& each, bool again) {
+        if (again) request.trust = Trust::record;
+        return packs_from_planescache(each, request, choose_kernels(flags.isa));
+      });
   const int status = report.elsewhere == 0 ? 0 : static_cast<int>(ErrorCode::busy);
   DryRun run{report.outlook, report.ckpt_id, request.store.all(), {}};
   if (flags.dry_run) {

@@ -29,8 +29,7 @@ struct Flags {
 void declare(CLI::App& app, Flags& flags) {
   app.add_option("TRACE", flags.traces,
                  "Routing captures (.npy, rows of tick, layer, expert; each file a session), or dumps of the "
-                 "FP4 pool "
-                 "(JSON, one object or one a line)")
+                 "FP4 pool (JSON, one object or one a line)")
       ->required();
   app.add_option("--slots", flags.slots,
                  "Pool sizes to tell, in slots (16,64,100-110); default: powers of two");

@@ -120,7 +120,7 @@ stream() {
     status=0
     hub_curl "$located" -r "$at-$(($1 - 1))" -w '%{stderr}\n%{http_code} %{size_download}\n' 2>"$work/said" >&3 || status=$?
     got=$(tail -n 1 "$work/said")
-    [ "$status" != 23 ] || return 1  # nobody reads any more
+    [ "$status" != 23 ] || return 1  # the reader is gone
     case $got in "206 "[0-9]*) got=${got#206 } ;; "200 "*) [ "$at" = 0 ] || die "$2: the server ignores ranges; use --parts"; got=${got#200 } ;; *) got=0 ;; esac
     at=$((at + got))
     if [ "$got" -gt 0 ]; then stuck=0; else stuck=$((stuck + 1)); fi

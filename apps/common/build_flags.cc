@@ -165,7 +165,7 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
   for (const std::string& remark : check_targets(context, checkpoint, plan, target).remarks)
     context.progress.warn(remark);
   const auto started = std::chrono::steady_clock::now();
-  const BuildReport report = until_nobody_else(context, flags.wait, [&](const Context& each, bool again) {
+  const BuildReport report = until_others_are_done(context, flags.wait, [&](const Context& each, bool again) {
     if (again) target.trust = Trust::record;
     return build(each, checkpoint, model, plan, target, *backend);
   });

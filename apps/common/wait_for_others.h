@@ -41,7 +41,7 @@ class SaysOnce : public Progress {
 // Runs round(context, again) once; with `wait` again and again until no layer is left to another run. The
 // report's counts of layers add up.
 template <typename Round>
-auto until_nobody_else(const Context& context, bool wait, Round round) {
+auto until_others_are_done(const Context& context, bool wait, Round round) {
   SaysOnce progress(context.progress);
   const Context each{context.os,      progress,       context.stop,
                      context.threads, context.memory, context.group_shared};

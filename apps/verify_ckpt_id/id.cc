@@ -40,8 +40,8 @@ void declare(CLI::App& app, IdOptions& options) {
 
 constexpr const char* kAdvice =
     "Pin the content id (VLLM_MOE_W2_CKPT_ID) wherever checkpoint or cache may be copied, moved or "
-    "published; the "
-    "engine's own id needs no pin, but holds only for these very files at this served path until anything "
+    "published; the engine's own id needs no pin, but holds only for these very files at this served path "
+    "until anything "
     "touches them.";
 
 // A served path that is a repository of the hub's names it; else the directory may tell where it came from.
@@ -71,7 +71,7 @@ int run(Context& context, const IdOptions& options) {
     engine = engine_id_of_remote(*options.served_path, options.revision);
     context.progress.say(fmt::format(
         "{}: is not a directory here, so this is the id of a model that the server fetches; there "
-        "is no content id",
+        "is not a content id",
         options.checkpoint));
   } else if (options.served_path) {
     engine =

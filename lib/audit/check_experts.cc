@@ -133,14 +133,12 @@ void check_scales(const Context& context, const Checkpoint& checkpoint, const Mo
                   "0 by 0",
                   "conversion refuses them, serving answers with NaN",
                   "quantize the source again with repack-experts quantize, which gives such experts finite "
-                  "scales; or set "
-                  "weight_scale_2 to 1 and the scales to 1 (0x38)");
+                  "scales; or set weight_scale_2 to 1 and the scales to 1 (0x38)");
   large.report(
       findings, "experts.scale-inverted", Severity::error,
       "of expert weights are far larger than any model's by their scales",
       "a global scale was taken over without its reciprocal, or a scale for its inverse: the weights are up "
-      "to "
-      "10^8 times too large",
+      "to 10^8 times too large",
       "translate from the original checkpoint again (repack-experts translate), which takes the reciprocal");
   nonfinite.report(
       findings, "experts.scale-nonfinite", Severity::error, "of expert scales hold a NaN or an infinity",

@@ -56,8 +56,7 @@ void check_total_size(const Context& context, const Inventory& inventory, std::v
         {"index.total-size", Severity::warning,
          fmt::format("the index says {} bytes of tensors, the shards hold {}", claimed.dump(), total),
          "exporters count tensors before the last step that changes them (narrower scales, tied weights); "
-         "where "
-         "nothing else is found of index and shards, nothing is missing but the right number",
+         "where nothing else is found of index and shards, nothing is missing but the right number",
          "repack-experts finish writes the index anew"});
 }
 

@@ -1,6 +1,7 @@
-// Every operating-system call that touches a file goes through here, so that a test can make each of them
-// fail. The calls keep POSIX's contracts: -1 and errno on failure, short transfers, EINTR. The checked and
-// convenient layer above is base/file.h.
+// Every operating-system call on the files that the programs read and write goes through here, so that a test
+// can make each of them fail. What only asks the machine (/proc, realpath) does not. The calls keep POSIX's
+// contracts: -1 and errno on failure, short transfers, EINTR. The checked and convenient layer above is
+// base/file.h.
 #pragma once
 
 #include <dirent.h>

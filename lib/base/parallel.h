@@ -1,4 +1,5 @@
-// The only way in which the library uses several threads.
+// How work is spread over several threads. Besides, stream_ahead() has a thread that reads (base/stream.h),
+// and a download has one that drives libcurl (hub/exchange.h).
 #pragma once
 
 #include <cstddef>

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "checkpoint/checkpoint.h"
+#include "format/slice.h"
 
 namespace planesmith {
 namespace {
@@ -97,12 +98,13 @@ Scheme scheme_of_weights(const Json& weights) {
   const std::string strategy = text(weights, "strategy");
   if (text(weights, "type") != "float")
     return text(weights, "type") == "int" ? Scheme::integer : Scheme::unknown;
-  if (bits == 4) return group == 16 ? Scheme::nvfp4 : group == 32 ? Scheme::mxfp4 : Scheme::unknown;
+  if (bits == 4)
+    return group == kNvfp4Group ? Scheme::nvfp4 : group == kMxfp4Group ? Scheme::mxfp4 : Scheme::unknown;
   if (bits != 8) return Scheme::unknown;
   if (strategy == "block") return Scheme::fp8_block;
   if (strategy == "channel") return Scheme::fp8_channel;
   if (strategy == "tensor") return Scheme::fp8_tensor;
-  return group == 32 ? Scheme::mxfp8 : Scheme::unknown;
+  return group == kMxfp4Group ? Scheme::mxfp8 : Scheme::unknown;
 }
 
 void set_scheme(std::string_view method, QuantGroup& group) {
@@ -162,7 +164,8 @@ void read_modelopt(const Json& config, QuantRecipe& recipe) {
 void read_quark(const Json& config, QuantRecipe& recipe) {
   const Json& weight = member(member(config, "global_quant_config"), "weight");
   QuantGroup group;
-  if (text(weight, "dtype") == "fp4" && number(member(weight, "group_size")) == 32) group.format = "mxfp4";
+  if (text(weight, "dtype") == "fp4" && number(member(weight, "group_size")) == kMxfp4Group)
+    group.format = "mxfp4";
   recipe.format = group.format;
   set_scheme(recipe.method, group);
   group.activations = member(member(config, "global_quant_config"), "input_tensors").is_object();

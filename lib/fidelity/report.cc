@@ -68,10 +68,9 @@ void add_layers(const Fidelity& fidelity, Json& json) {
 std::string words(const Fidelity& fidelity, const FidelitySummary& sum) {
   std::string text = fmt::format(
       "{} expert tensors in {} layers. With the codebook that the engine serves a weight is off by {:.4f} on "
-      "average in "
-      "one direction (mean |bias| per tensor), against {:.4f} with the optimum that ignores signs, while the "
-      "relative RMS "
-      "error is {:.4f} against {:.4f}: what matters is that errors cancel out, not that they are small.",
+      "average in one direction (mean |bias| per tensor), against {:.4f} with the optimum that ignores "
+      "signs, while the relative RMS error is {:.4f} against {:.4f}: what matters is that errors cancel out, "
+      "not that they are small.",
       sum.tensors, layers(fidelity).size(), sum.abs_bias_served, sum.abs_bias_asymmetric, sum.rms_served,
       sum.rms_asymmetric);
   if (sum.requantized)

@@ -12,8 +12,8 @@ namespace planesmith {
 
 using format::ScaleType;
 
-// Columns that share a scale.
-inline constexpr std::uint64_t kMxfp4Group = 32, kNvfp4Group = 16;
+// Columns that share a scale; of an FP8 block model also as many rows, where its config names no other block.
+inline constexpr std::uint64_t kMxfp4Group = 32, kNvfp4Group = 16, kFp8Block = 128;
 static_assert(kMxfp4Group == format::kScaleCols);  // MXFP4 scales are taken over
 
 // Rows divisible by 16 and cols by 64. Pointers address the slice's first element; strides are bytes from one

@@ -210,7 +210,7 @@ Document get(const Url& url, const Token& token, std::uint64_t most, const std::
         try {
           if (bytes.size() > most - size)
             throw Error(what,
-                        fmt::format("the server sends more than {}, which is no answer to this question",
+                        fmt::format("the server sends more than {}, which is not an answer to this request",
                                     exact_size(most)));
           body.append(bytes);
           size += bytes.size();

@@ -52,7 +52,7 @@ RemoteFile parse_entry(const Json& entry, const std::string& name) {
   file.size = size->get<std::uint64_t>();
   if (large) {
     file.sha256 = text_of(*lfs, lfs->contains("oid") ? "oid" : "sha256");
-    if (!is_hex(file.sha256, 64)) throw refuse(file.path, "with a digest that is no SHA-256");
+    if (!is_hex(file.sha256, 64)) throw refuse(file.path, "with a digest that is not a SHA-256");
   } else if (const std::string oid = text_of(entry, "oid");
              is_hex(oid, 40) && oid.find_first_not_of('0') != oid.npos) {
     file.git_sha1 = oid;
@@ -64,10 +64,10 @@ RemoteFile parse_entry(const Json& entry, const std::string& name) {
 
 std::vector<RemoteFile> parse_page(std::string_view json, const std::string& name) {
   const Json page = parse_json(json, name);
-  if (!page.is_array()) throw Error(name, "answers with something that is no list of files");
+  if (!page.is_array()) throw Error(name, "answers with something that is not a list of files");
   std::vector<RemoteFile> files;
   for (const Json& entry : page) {
-    if (!entry.is_object()) throw Error(name, "answers with something that is no list of files");
+    if (!entry.is_object()) throw Error(name, "answers with something that is not a list of files");
     if (text_of(entry, "type") == "file") files.push_back(parse_entry(entry, name));
   }
   return files;

@@ -126,8 +126,8 @@ Digested digest(const Context& context, const FileToDigest& todo, const Unit& un
   try {
     const File file = File::open_read(context.os, todo.path);
     if (const std::uint64_t size = file.size(); size != todo.size)
-      throw Error(todo.path,
-                  fmt::format("has {} bytes, had {} a moment ago; somebody is writing it", size, todo.size));
+      throw Error(todo.path, fmt::format("has {} bytes, had {} a moment ago; another process is writing it",
+                                         size, todo.size));
     const bool gap = !is_whole(todo) && unit.first == unit.last;
     const std::uint64_t begin = gap ? skip_hole(context, file, unit.begin, unit.end) : unit.begin;
     UnitHasher hasher(todo, unit, begin, out);

@@ -137,10 +137,10 @@ std::vector<FileEntry> parse_hf_tree(std::string_view text, const std::string& p
     if (item.contains("lfs") && !item["lfs"].is_null()) {
       entry.sha256 = text_of(item["lfs"], "oid");
       if (entry.sha256.starts_with("sha256:")) entry.sha256.erase(0, 7);
-      if (!is_hex(entry.sha256, 64)) refuse(i, "has an lfs.oid that is no SHA-256");
+      if (!is_hex(entry.sha256, 64)) refuse(i, "has an lfs.oid that is not a SHA-256");
     } else {
       entry.git_sha1 = text_of(item, "oid");
-      if (!is_hex(entry.git_sha1, 40)) refuse(i, "has an oid that is no SHA-1");
+      if (!is_hex(entry.git_sha1, 40)) refuse(i, "has an oid that is not a SHA-1");
     }
     files.push_back(std::move(entry));
   }

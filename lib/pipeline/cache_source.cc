@@ -166,7 +166,7 @@ std::vector<CacheSource> cache_sources(const Context& context, const FromCacheRe
       check_layers(source, *cache, request);
       if (!source.manifest)
         context.progress.say(
-            fmt::format("{} has no manifest: geometry from {}; nothing says what its bytes ought to be, so "
+            fmt::format("{} has no manifest: geometry from {}; nothing says what its bytes should be, so "
                         "they are taken as they are",
                         cache->path, model->source));
       out.push_back(std::move(source));

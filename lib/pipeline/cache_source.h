@@ -23,7 +23,7 @@ struct Origin {
 struct CacheSource {
   std::string directory;
   CacheFacts facts;                  // layers: indices; the position is the layer key
-  std::optional<Manifest> manifest;  // none: nothing says what the bytes ought to be
+  std::optional<Manifest> manifest;  // none: nothing says what the bytes should be
   std::string geometry_from;         // "manifest /x/manifest.json": for people
   format::RankShape shape;
   std::vector<std::vector<Origin>> origins;  // of each tier of the request, in the order of its slot

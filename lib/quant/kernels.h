@@ -39,7 +39,7 @@ struct PlaneTarget {
   std::uint8_t* quintals = nullptr;  // rows * cols * 5 / 16
   std::uint8_t* scales = nullptr;    // rows * cols / 32
 
-  // Write past the caches: for planes that nobody reads soon, or that are larger than the caches.
+  // Write past the caches: for planes that are not read soon, or that are larger than the caches.
   bool stream = false;
 };
 

@@ -75,7 +75,7 @@ std::vector<RepackFile> plan_repack(const Checkpoint& checkpoint, const Model& m
         checkpoint.directory(),
         fmt::format(
             "is a checkpoint of the {} family; only MXFP4 weights can be repacked in place, since the "
-            "others are no e2m1 codes before they are requantized. `analyze` works for all.",
+            "others are not e2m1 codes before they are requantized. `analyze` works for all.",
             name(model.family)));
   std::vector<RepackFile> files;
   std::map<std::uint32_t, std::uint32_t> file_of;  // shard -> file

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "format/number.h"
+#include "format/slice.h"
 #include "rewrite/translate.h"
 #include "rewrite/translate_jobs.h"
 
@@ -66,9 +67,10 @@ class Side {
     const double e2m1 = format::twice_value(format::nibble_at(row_bytes, col)) / 2.;
     switch (module_.scheme) {
       case Scheme::nvfp4:
-        return e2m1 * format::e4m3_value(scale_[row * (module_.cols / 16) + col / 16]) * scale_2_;
+        return e2m1 * format::e4m3_value(scale_[row * (module_.cols / kNvfp4Group) + col / kNvfp4Group]) *
+               scale_2_;
       case Scheme::mxfp4:
-        return e2m1 * format::e8m0_value(scale_[row * (module_.cols / 32) + col / 32]);
+        return e2m1 * format::e8m0_value(scale_[row * (module_.cols / kMxfp4Group) + col / kMxfp4Group]);
       default:
         return format::e4m3_value(row_bytes[col]) * block_scale(row, col);
     }

@@ -57,9 +57,10 @@ class Finder {
     else if (name.kind == TensorName::Kind::fused_experts && take_fused(tensor, name.layer))
       found_.fused = true;
     else
-      throw refuse(tensor,
-                   "is no float weight of a routed expert; only checkpoints whose experts are BF16, F16 or "
-                   "F32 can be quantized");
+      throw refuse(
+          tensor,
+          "is not a float weight of a routed expert; only checkpoints whose experts are BF16, F16 or "
+          "F32 can be quantized");
     found_.tensors.push_back(&tensor);
   }
 

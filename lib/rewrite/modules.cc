@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "checkpoint/tensor_name.h"
+#include "format/slice.h"
 
 namespace planesmith {
 namespace {
@@ -164,14 +165,16 @@ class Finder {
       module.block_rows = group->block_rows;
       module.block_cols = group->block_cols;
     }
-    if (module.block_rows == 0) module.block_rows = module.block_cols = 128;
+    if (module.block_rows == 0) module.block_rows = module.block_cols = kFp8Block;
     const TensorName parsed = parse_tensor_name(name + ".weight", layers_, 2);
     module.expert = parsed.kind == TensorName::Kind::expert ||
                     (parsed.main_layer && parsed.kind == TensorName::Kind::strange_expert);
     module.scheme = scheme_of(module, *weight, *scale, group);
     if (module.scheme == Scheme::nvfp4 || module.scheme == Scheme::mxfp4) {
       if (weight->dtype() != Dtype::f4) module.cols *= 2;
-      expect(*scale, {module.rows, parts_of(module.cols, module.scheme == Scheme::nvfp4 ? 16 : 32)}, module);
+      expect(*scale,
+             {module.rows, parts_of(module.cols, module.scheme == Scheme::nvfp4 ? kNvfp4Group : kMxfp4Group)},
+             module);
     }
     if (module.scheme == Scheme::fp8_block)
       expect(*scale, {parts_of(module.rows, module.block_rows), parts_of(module.cols, module.block_cols)},
@@ -210,7 +213,7 @@ class Finder {
     if (scale.shape.size() <= 1 && elements == 1) return Scheme::fp8_tensor;
     if (scale.shape.size() != 2)
       return scale.shape.size() == 1 && elements == module.rows ? Scheme::fp8_channel : Scheme::unknown;
-    if (is_power(s) && scale.shape[0] == module.rows && scale.shape[1] == parts_of(module.cols, 32))
+    if (is_power(s) && scale.shape[0] == module.rows && scale.shape[1] == parts_of(module.cols, kMxfp4Group))
       return Scheme::mxfp8;
     const bool block = scale.shape[0] == parts_of(module.rows, module.block_rows) &&
                        scale.shape[1] == parts_of(module.cols, module.block_cols);

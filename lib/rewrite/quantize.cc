@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/tensor_name.h"
+#include "format/slice.h"
 #include "manifest/profile.h"
 #include "rewrite/recipe_text.h"
 
@@ -152,7 +153,7 @@ OrderedJson mxfp4_config(const std::vector<std::string>& excluded) {
   return {{"quant_method", "fp8"},
           {"fmt", "e4m3"},
           {"scale_fmt", "ue8m0"},
-          {"weight_block_size", {128, 128}},
+          {"weight_block_size", {kFp8Block, kFp8Block}},
           {"modules_to_not_convert", excluded}};
 }
 

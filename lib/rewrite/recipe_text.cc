@@ -1,6 +1,7 @@
 #include "rewrite/recipe_text.h"
 
 #include "base/size.h"
+#include "format/slice.h"
 
 namespace planesmith {
 std::vector<std::string> excluded_modules(const std::set<std::string>& quantized,
@@ -19,7 +20,8 @@ std::vector<std::string> excluded_modules(const std::set<std::string>& quantized
 }
 
 OrderedJson modelopt_config(const std::string& algorithm, const std::vector<std::string>& excluded) {
-  const OrderedJson fp4 = {{"dynamic", false}, {"num_bits", 4}, {"type", "float"}, {"group_size", 16}};
+  const OrderedJson fp4 = {
+      {"dynamic", false}, {"num_bits", 4}, {"type", "float"}, {"group_size", kNvfp4Group}};
   OrderedJson group;
   if (algorithm == "NVFP4") group["input_activations"] = fp4;
   group["weights"] = fp4;
@@ -38,7 +40,7 @@ OrderedJson modelopt_file(const std::string& algorithm, const std::vector<std::s
   file["producer"] = {{"name", "modelopt"}, {"version", "0.47.0"}};
   file["quantization"] = {{"quant_algo", algorithm},
                           {"kv_cache_quant_algo", nullptr},
-                          {"group_size", 16},
+                          {"group_size", kNvfp4Group},
                           {"exclude_modules", excluded}};
   return file;
 }
@@ -48,7 +50,7 @@ std::pair<OrderedJson, OrderedJson> mixed_config(const std::map<std::string, std
   OrderedJson config, file, list = OrderedJson::object();
   for (const auto& [module, algorithm] : layers) {
     list[module] = {{"quant_algo", algorithm}};
-    if (algorithm.find("NVFP4") != std::string::npos) list[module]["group_size"] = 16;
+    if (algorithm.find("NVFP4") != std::string::npos) list[module]["group_size"] = kNvfp4Group;
   }
   config["quantized_layers"] = list;
   config["ignore"] = excluded;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "checkpoint/layout.h"
+#include "format/slice.h"
 #include "rewrite/float_experts.h"
 #include "rewrite/recipe_text.h"
 #include "rewrite/translate_jobs.h"
@@ -271,11 +272,13 @@ class Translation {
       }
       result_.to = "modelopt MIXED_PRECISION";
       for (const auto& [target, modules] : targets_)
-        if (target.scheme == Scheme::fp8_block && (target.block_rows != 128 || target.block_cols != 128))
-          throw Error(checkpoint_.directory(),
-                      fmt::format("'{}' is FP8 in blocks of {} x {} beside modules of other formats, for "
-                                  "which config.json can name only blocks of 128 x 128",
-                                  modules.front()->name, target.block_rows, target.block_cols));
+        if (target.scheme == Scheme::fp8_block &&
+            (target.block_rows != kFp8Block || target.block_cols != kFp8Block))
+          throw Error(
+              checkpoint_.directory(),
+              fmt::format("'{}' is FP8 in blocks of {} x {} beside modules of other formats, for "
+                          "which config.json can name only blocks of {} x {}",
+                          modules.front()->name, target.block_rows, target.block_cols, kFp8Block, kFp8Block));
       std::tie(config, file) = mixed_config(layers(), summary());
     }
     if (!recipe_.kv_cache.empty()) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "format/number.h"
+#include "format/slice.h"
 
 namespace planesmith {
 namespace {
@@ -79,7 +80,7 @@ std::vector<NewTensor> CastJob::tensors_of(const std::vector<const QuantModule*>
   std::vector<NewTensor> out;
   for (const QuantModule* m : modules) {
     out.push_back({m->name + ".weight", Dtype::u8, {m->rows, m->cols / 2}});
-    out.push_back({m->name + ".weight_scale", Dtype::f8_e4m3, {m->rows, m->cols / 16}});
+    out.push_back({m->name + ".weight_scale", Dtype::f8_e4m3, {m->rows, m->cols / kNvfp4Group}});
     out.push_back({m->name + ".weight_scale_2", Dtype::f32, {}});
     if (m->activations) out.push_back({m->name + ".input_scale", Dtype::f32, {}});
   }

@@ -11,7 +11,7 @@
 namespace planesmith {
 
 // Writes zeros over what is not zero outside the ranges, which are ascending and apart; holes are passed
-// over. Returns how many bytes were not zero. The caller sees to it that nobody else writes there.
+// over. Returns how many bytes were not zero. The caller keeps other writers away.
 std::uint64_t clear_gaps(const Context& context, File& file, std::span<const BlockRange> ranges);
 
 }  // namespace planesmith

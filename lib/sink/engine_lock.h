@@ -1,6 +1,6 @@
 // The engine's own lock of a pack (FORMAT.md section 7): an flock on <stem>.lock, which stays. The engine
-// opens it read-write, so whoever may write the pack may open its lock, and no one else: who can open it can
-// hold it.
+// opens it read-write, so users who may write the pack may open its lock. No other user may: one who can open
+// a lock can hold it.
 #pragma once
 
 #include <optional>

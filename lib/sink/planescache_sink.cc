@@ -266,8 +266,7 @@ class PlanesCacheSink : public Sink {
       const std::string problem = records_.manifest_problem();
       out.remark = fmt::format(
           "{}: {} layers are there and nothing says what they should be ({}): they are compared with what "
-          "the "
-          "checkpoint gives, and manifest.json is written",
+          "the checkpoint gives, and manifest.json is written",
           dir_.path(), out.compared, problem.empty() ? "no manifest.json" : "manifest.json " + problem);
     }
     return out;

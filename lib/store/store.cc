@@ -318,7 +318,7 @@ std::string defect(const FoundCache& cache) {
   if (cache.unfinished) return "its build has not finished";
   if (cache.layers.empty()) return "holds no layer";
   const std::vector<format::Part> parts = format::cache_parts(cache.fp4());
-  // Where the model is not known the first layer that has a part says how long it ought to be.
+  // Where the model is not known the first layer that has a part says how long it should be.
   std::map<std::string_view, std::uint64_t> sizes;
   std::vector<std::uint64_t> layers;
   if (cache.model) {

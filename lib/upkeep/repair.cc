@@ -209,8 +209,7 @@ class Repair {
     if (!facts) {
       item.left.push_back(
           "neither manifest nor meta.json or sidecar says what this is: only a build under its identity "
-          "makes it "
-          "again");
+          "makes it again");
       return;
     }
     const Store store = store_of(report.unit);

@@ -1,7 +1,6 @@
 #include "verify/verify_files.h"
 
 #include <fmt/format.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,12 +9,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/user_cache.h"
 #include "format/file_names.h"
 #include "manifest/digest_files.h"
 #include "manifest/foreign.h"
 #include "manifest/tree.h"
+#include "verify/candidate.h"
 #include "verify/other_identity.h"
+#include "verify/verified_lately.h"
 #include "verify/verify_record.h"
 
 namespace planesmith {
@@ -24,19 +24,6 @@ namespace {
 using Kind = Difference::Kind;
 
 constexpr std::uint64_t kMaxDerived = 16 << 20;
-constexpr std::string_view kVerified = "verified";
-
-// A file that is there with the right size, and what its content is held against.
-struct Candidate {
-  const FileEntry* entry = nullptr;
-  struct stat status {};
-  bool xxh3 = false, sha256 = false, git_sha1 = false;
-  std::size_t blocks = 1;              // units in which it can be found good
-  std::vector<std::size_t> bad{};      // blocks
-  std::vector<BlockRange> strays{};    // from bytes that should be zero to the next row
-  std::vector<std::string> trouble{};  // other differences, in words
-  std::optional<std::string> unreadable{};
-};
 
 class Verifier {
  public:
@@ -52,9 +39,7 @@ class Verifier {
                     (options.subset ? fmt::format("\n{}/{} {}%", options.subset->part, options.subset->of,
                                                   options.subset->percent)
                                     : "")),
-        verified_key_(fmt::format("{}\n{}", real_path(options.root), sha256_hex(text))),
-        verified_(recall(context.os, kVerified, verified_key_)) {
-    if (!verified_.is_object()) verified_ = Json::object();
+        verified_(context.os, options.root, text) {
     if (options.in_place) directory_ = status(context.os, options.root);
   }
 
@@ -120,7 +105,7 @@ class Verifier {
     if (!options_.quick) add_candidate(entry, item.status);
   }
 
-  // Whoever owns a file can change it. Directories that a group writes to hold files of many.
+  // The owner of a file can change it. Directories that a group writes to hold files of several owners.
   void look_at_owner(const std::string& path, const struct stat& status) {
     if (!directory_ || (directory_->st_mode & (S_IWGRP | S_IWOTH)) != 0) return;
     if (status.st_uid == directory_->st_uid || status.st_uid == geteuid() || status.st_uid == 0) return;
@@ -201,7 +186,7 @@ class Verifier {
         file.zero_gaps = manifest_.kind == ManifestKind::pack;
         candidate.blocks = file.ranges.size();
       }
-      if (verified_lately(candidate)) {
+      if (options_.since && verified_.holds(candidate.entry->path, candidate.status, *options_.since)) {
         result_.bytes_before += file.size;
         continue;
       }
@@ -218,31 +203,13 @@ class Verifier {
       throw;
     }
     record_.drop();
-    for (const Candidate& candidate : candidates_) conclude(candidate);
-    if (!options_.subset && record_.kept()) remember_verified(number);
-  }
-
-  bool verified_lately(const Candidate& candidate) const {
-    if (!options_.since) return false;
-    const auto found = verified_.find(candidate.entry->path);
-    try {
-      return found != verified_.end() && found->at("file") == file_stamp(candidate.status) &&
-             found->at("time").get<std::int64_t>() + options_.since->count() >= time(nullptr);
-    } catch (const Json::exception&) {  // not written by us
-      return false;
-    }
-  }
-
-  // Of the candidates that were read now: when each was found good.
-  void remember_verified(const std::vector<std::size_t>& read) {
-    for (const std::size_t i : read) {
-      const Candidate& candidate = candidates_[i];
-      if (candidate.bad.empty() && candidate.trouble.empty() && !candidate.unreadable)
-        verified_[candidate.entry->path] = {{"file", file_stamp(candidate.status)}, {"time", time(nullptr)}};
-      else
-        verified_.erase(candidate.entry->path);
-    }
-    if (!verified_.empty()) remember(context_.os, kVerified, verified_key_, verified_);
+    for (const Candidate& candidate : candidates_)
+      for (Difference& difference : candidate.differences(manifest_))
+        result_.differences.push_back(std::move(difference));
+    if (options_.subset || !record_.kept()) return;
+    for (const std::size_t i : number)
+      verified_.note(candidates_[i].entry->path, candidates_[i].status, candidates_[i].good());
+    verified_.save();
   }
 
   // Of these blocks, those that are in the subset that was asked for.
@@ -271,7 +238,7 @@ class Verifier {
     }
     if (at < candidate.blocks) runs.emplace_back(at, candidate.blocks);
     if (candidate.blocks != 0 && runs.empty()) left = 0;
-    const bool whole = candidate.sha256 || candidate.git_sha1;
+    const bool whole = candidate.whole();
     if (whole && !runs.empty()) {
       runs = {{0, candidate.blocks}};
       left = file.size;
@@ -291,91 +258,19 @@ class Verifier {
   }
 
   void judge(Candidate& candidate, const Digested& done) {
-    const FileEntry& entry = *candidate.entry;
-    if (done.failure) {
-      candidate.unreadable = done.failure->offset() ? fmt::format("at byte {}: {}", *done.failure->offset(),
-                                                                  done.failure->reason())
-                                                    : done.failure->reason();
-      return;
-    }
-    bool good = true;
-    for (std::size_t i = 0; i < done.blocks.size(); ++i) {
-      if (done.blocks[i] == entry.blocks[done.first_block + i]) continue;
-      candidate.bad.push_back(done.first_block + i);
-      good = false;
-    }
-    const auto wrong = [&](std::string what) {
-      candidate.trouble.push_back(std::move(what));
-      good = false;
-    };
-    if (done.nonzero_gap) {
-      wrong(fmt::format("byte {} lies outside the rows that are filled and is not zero", *done.nonzero_gap));
-      candidate.strays.push_back(gap_from(entry, *done.nonzero_gap));
-    }
-    if (!done.sha256.empty() && done.sha256 != entry.sha256)
-      wrong(fmt::format("SHA-256 is {}, {} was expected", done.sha256, entry.sha256));
-    if (!done.git_sha1.empty() && done.git_sha1 != entry.git_sha1)
-      wrong(fmt::format("git's SHA-1 is {}, {} was expected", done.git_sha1, entry.git_sha1));
-    if (!good) return;
-    const bool whole = candidate.sha256 || candidate.git_sha1;
-    if (whole)
-      record_.add(entry.path, candidate.status, 0, candidate.blocks);
+    if (!candidate.take(manifest_, done)) return;
+    const std::string& path = candidate.entry->path;
+    if (candidate.whole())
+      record_.add(path, candidate.status, 0, candidate.blocks);
     else if (!done.blocks.empty())
-      record_.add(entry.path, candidate.status, done.first_block, done.first_block + done.blocks.size());
-  }
-
-  // From a byte between the blocks to the next one, or to the end.
-  BlockRange gap_from(const FileEntry& entry, std::uint64_t offset) const {
-    const std::vector<BlockRange> ranges = block_ranges(manifest_, entry);
-    const auto next =
-        std::upper_bound(ranges.begin(), ranges.end(), offset,
-                         [](std::uint64_t at, const BlockRange& range) { return at < range.offset; });
-    return {offset, (next == ranges.end() ? entry.size : next->offset) - offset};
-  }
-
-  void conclude(const Candidate& candidate) {
-    const FileEntry& entry = *candidate.entry;
-    if (candidate.unreadable) differs(Kind::unreadable, entry.path, *candidate.unreadable);
-    if (candidate.bad.empty() && candidate.trouble.empty()) return;
-    Difference difference{Kind::content, entry.path, "", candidate.bad, candidate.strays};
-    std::sort(difference.blocks.begin(), difference.blocks.end());
-    std::vector<std::string> parts = describe_blocks(entry, difference.blocks);
-    parts.insert(parts.end(), candidate.trouble.begin(), candidate.trouble.end());
-    difference.what = fmt::format("{}", fmt::join(parts, "; "));
-    result_.differences.push_back(std::move(difference));
-  }
-
-  // "expert 3 to expert 7 (bytes 6144-16383) differ"
-  std::vector<std::string> describe_blocks(const FileEntry& entry,
-                                           const std::vector<std::size_t>& bad) const {
-    constexpr std::size_t kMost = 10;
-    std::vector<std::string> out;
-    if (bad.empty()) return out;
-    if (bad.size() == entry.blocks.size() && bad.size() > 1)
-      return {fmt::format("all {} blocks differ", bad.size())};
-    const std::vector<BlockRange> ranges = block_ranges(manifest_, entry);
-    std::size_t told = 0;
-    for (std::size_t i = 0; i < bad.size() && out.size() < kMost;) {
-      std::size_t end = i + 1;
-      while (end < bad.size() && bad[end] == bad[end - 1] + 1) ++end;
-      const BlockRange &first = ranges[bad[i]], &last = ranges[bad[end - 1]];
-      std::string blocks = block_name(manifest_, entry, bad[i]);
-      if (end - i > 1) blocks += " to " + block_name(manifest_, entry, bad[end - 1]);
-      out.push_back(fmt::format("{} (bytes {}-{}) {}", blocks, first.offset, last.offset + last.size - 1,
-                                end - i > 1 ? "differ" : "differs"));
-      told += end - i;
-      i = end;
-    }
-    if (told < bad.size()) out.push_back(fmt::format("and {} blocks more", bad.size() - told));
-    return out;
+      record_.add(path, candidate.status, done.first_block, done.first_block + done.blocks.size());
   }
 
   const Context& context_;
   const Manifest& manifest_;
   const VerifyOptions& options_;
   VerifyRecord record_;
-  const std::string verified_key_;
-  Json verified_;                           // by path: the file's stamp and when all of it was found good
+  VerifiedLately verified_;
   std::optional<struct stat> directory_{};  // whose owner the files should have
   std::uint64_t subset_number_ = 0;
   std::vector<Candidate> candidates_;

@@ -136,8 +136,7 @@ std::vector<std::string> advice(const Manifest& manifest, const Verification& re
                   "no space, by cp -rlL {} DIR, and verify with --root DIR",
                   shell_quoted(real_path(options.root)))
             : "links are never followed: verify the directory that holds the files themselves, or a copy "
-              "made "
-              "with cp -rL");
+              "made with cp -rL");
   if (has(result, {Kind::extra})) out.push_back("take away what is extra, or accept it with --allow-extra");
   if (has(result, {Kind::listing})) out.push_back("upload what differs in the repository again");
   if (has(result, {Kind::identity}))

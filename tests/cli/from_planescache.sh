@@ -16,7 +16,7 @@ count=0
 for expected in "$GOLDEN"/*/expected/tp1; do
   model=$(dirname "$(dirname "$expected")"); name=${model##*/}
   expect 0 build-fp4-packs --from-planescache "$expected/planescache" -o "$name" --config "$model/checkpoint"
-  says "tp1-rank0 has no manifest: geometry from config .*; nothing says what its bytes ought to be"
+  says "tp1-rank0 has no manifest: geometry from config .*; nothing says what its bytes should be"
   prints '^copied .*, read for their digests; without a manifest of the cache nothing tells whether they are right'
   prints '^complete '
   for file in "$expected"/store/*; do same "$file" "$name/${file##*/}"; done

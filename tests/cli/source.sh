@@ -100,7 +100,7 @@ expect 0 build-fp4-packs --from-planescache CA --out from -q
 expect 0 build-planescache B -o CB --ckpt-id prod -q
 expect 2 build-fp4-packs --from-planescache CB --out from && says 'from another checkpoint'
 expect 3 verify-ckpt-id check --planescache CB --store from && prints 'different checkpoints'
-# A killed build that wrote nothing yet blocks nobody.
+# A killed build that wrote nothing yet blocks no other run.
 mkdir -p killed/v2; expect 0 build-planescache "$A" -o killed --ckpt-id k -n
 directory=killed/$(cd CB && echo v2/*/tp1-rank0); mkdir -p "$directory/.planesmith"; printf %064d 0 >"$directory/.planesmith/source"
 expect 0 build-planescache B -o killed --ckpt-id prod -q

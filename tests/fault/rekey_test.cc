@@ -122,7 +122,7 @@ TEST_CASE("rekey survives a crash after every operation") {
   CHECK(crashes > 4 * 50);
 }
 
-TEST_CASE("locks that a killed run left go, unless somebody holds them") {
+TEST_CASE("locks that a killed run left go, unless a process holds them") {
   const Bench bench;
   bench.prepare();
   bench.rekey_with(posix());

@@ -1,5 +1,5 @@
-// What somebody might offer to unpack: bombs, names that want out, manifests that lie. Each is refused with
-// words, in bounded memory, and leaves nothing under a name.
+// What an attacker might offer to unpack: bombs, names that want out, manifests that lie. Each is refused
+// with words, in bounded memory, and leaves nothing under a name.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 
@@ -90,7 +90,7 @@ std::size_t names_in(const std::string& directory) {
 
 }  // namespace
 
-TEST_CASE("streams that nobody should unpack") {
+TEST_CASE("streams that must not be unpacked") {
   struct Case {
     const char* name;
     std::string stream;

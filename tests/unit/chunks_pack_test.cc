@@ -186,7 +186,7 @@ TEST_CASE("what is not this run's is refused, or replaced by force") {
       if (entry.path().filename() != "set.tar.zst.part.000") std::filesystem::remove(entry.path());
     CHECK(refused());
   }
-  SUBCASE("parts that nobody knows, and no manifest") {
+  SUBCASE("parts of an unknown run, and no manifest") {
     std::filesystem::remove(scratch / "out/manifest.set.json");
     CHECK(refused());
     CHECK(forced() == first);

@@ -190,7 +190,7 @@ std::vector<Refused> refused_variants() {
        },
        "model.layers.1.mlp.experts.0.gate_proj.weight_scale_inv",
        {"scales of 4 dimensions"}},
-      {"experts that nobody has quantized",
+      {"experts that are not quantized",
        kFp8,
        [](Variant& v) {
          v.remove("weight_scale_inv");

@@ -114,22 +114,22 @@ TEST_CASE("rekey refuses what it should not touch") {
     refuses(bench, request, "holds another cache of the new identity");
     refuses(bench, {"old", "new", "", bench.dir / "store", false}, "is another pack of the new identity");
   }
-  SUBCASE("somebody writes a pack") {
+  SUBCASE("another process writes a pack") {
     File lock = File::open_write(posix(), bench.stem("old", format::Tier::base, 0) + ".lock");
     REQUIRE(try_flock(posix(), lock));
     refuses(bench, request, "is locked");
   }
-  SUBCASE("somebody builds a layer of the cache") {
+  SUBCASE("another process builds a layer of the cache") {
     std::vector<LockFile> held;
     REQUIRE(LockFile::try_take(posix(), bench.directory("old", 1) + "/.planesmith.layer2.lock", held));
     refuses(bench, {"old", "new", bench.dir / "cache", "", false}, "is of a build that has not finished");
   }
-  SUBCASE("somebody holds the lock on the cache as a whole") {
+  SUBCASE("another process holds the lock on the cache as a whole") {
     std::vector<LockFile> held;
     REQUIRE(LockFile::try_take(posix(), bench.directory("old", 1) + "/.planesmith.lock", held));
     refuses(bench, request, ".planesmith.lock: is locked: a build is running there");
   }
-  SUBCASE("somebody holds the lock on a pack as a whole") {
+  SUBCASE("another process holds the lock on a pack as a whole") {
     const std::string stem = bench.stem("old", format::Tier::base, 1);
     std::vector<LockFile> held;
     REQUIRE(LockFile::try_take(posix(), parent_of(stem) + "/." + name_of(stem) + ".lock", held));
@@ -236,7 +236,7 @@ TEST_CASE("prune removes all but what is to be kept, with force") {
   CHECK(tree(bench.dir.path()) == left);
 }
 
-TEST_CASE("prune stays away from what somebody writes") {
+TEST_CASE("prune stays away from what is being written") {
   const Bench bench;
   make(bench.dir.path(), "other");
   const PruneRequest request{bench.dir / "cache", bench.dir / "store", {"other"}, true};

@@ -11,8 +11,7 @@ std::unique_ptr<Backend> make_cuda_backend(const std::vector<std::uint64_t>&, st
 #ifdef PLANESMITH_PORTABLE
   why =
       "the portable programs are built without it; it comes with the ordinary build, made from source where "
-      "the "
-      "CUDA toolkit is installed (scripts/quickstart.sh)";
+      "the CUDA toolkit is installed (scripts/quickstart.sh)";
 #else
   why = "these programs were built without it; build them where the CUDA toolkit is installed";
 #endif

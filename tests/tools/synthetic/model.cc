@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "checkpoint/family.h"
+
 namespace planesmith::synthetic {
 namespace {
 
@@ -16,6 +18,17 @@ constexpr std::uint64_t kHashLayers = 3;  // DeepSeek-V4 routes its first layers
 constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
   return (a + b - 1) / b;
 }
+
+// What an exporter chose among the dtypes and suffixes of a family.
+struct Exported {
+  Family family;
+  Dtype weight, scale;
+  std::string_view scale_suffix;
+};
+constexpr Exported kDeepseekFp8{Family::fp8, Dtype::f8_e4m3, Dtype::f8_e8m0, "scale"},
+    kDeepseekMxfp4{Family::mxfp4, Dtype::i8, Dtype::f8_e8m0, "scale"},
+    kGlmFp8{Family::fp8, Dtype::f8_e4m3, Dtype::f32, "weight_scale_inv"},
+    kModelopt{Family::nvfp4, Dtype::u8, Dtype::f8_e4m3, "weight_scale"};
 
 class Names {
  public:
@@ -33,20 +46,15 @@ class Names {
   void plain(const std::string& name, std::uint64_t n, std::uint64_t k) {
     add(name + ".weight", Dtype::bf16, {n, k});
   }
-  // FP8 with one scale for each 128 x 128 block.
-  void fp8(const std::string& name, std::uint64_t n, std::uint64_t k, const char* scale_suffix, Dtype scale) {
-    add(name + ".weight", Dtype::f8_e4m3, {n, k});
-    add(name + scale_suffix, scale, {ceil_div(n, 128), ceil_div(k, 128)});
-  }
-  void mxfp4(const std::string& name, std::uint64_t n, std::uint64_t k) {
-    add(name + ".weight", Dtype::i8, {n, k / 2});
-    add(name + ".scale", Dtype::f8_e8m0, {n, k / 32});
-  }
-  void nvfp4(const std::string& name, std::uint64_t n, std::uint64_t k) {
-    add(name + ".input_scale", Dtype::f32, {});
-    add(name + ".weight", Dtype::u8, {n, k / 2});
-    add(name + ".weight_scale", Dtype::f8_e4m3, {n, k / 16});
-    add(name + ".weight_scale_2", Dtype::f32, {});
+  // A projection [n, k] as its family stores it.
+  void quantized(const Exported& how, const std::string& name, std::uint64_t n, std::uint64_t k) {
+    const FamilyTraits& family = traits(how.family);
+    const std::uint64_t rows = family.block_rows == 0 ? kFp8Block : family.block_rows,
+                        cols = family.block_cols == 0 ? kFp8Block : family.block_cols;
+    if (family.has_scale_2) add(name + ".input_scale", Dtype::f32, {});
+    add(name + ".weight", how.weight, weight_shape(family, how.weight, n, k));
+    add(fmt::format("{}.{}", name, how.scale_suffix), how.scale, {ceil_div(n, rows), ceil_div(k, cols)});
+    if (family.has_scale_2) add(name + ".weight_scale_2", Dtype::f32, {});
   }
 
  private:
@@ -57,7 +65,7 @@ class Names {
 void deepseek_layer(Names& names, const Spec& spec, const std::string& layer, bool hash_routed) {
   const auto [layers, experts, hidden, inner, drafts] = spec.geometry;
   const auto linear = [&](const std::string& name, std::uint64_t n, std::uint64_t k) {
-    names.fp8(layer + name, n, k, ".scale", Dtype::f8_e8m0);
+    names.quantized(kDeepseekFp8, layer + name, n, k);
   };
   names.add(layer + "attn.attn_sink", Dtype::f32, {kHeads});
   names.norm(layer + "attn.kv_norm", kHeadDim);
@@ -68,9 +76,9 @@ void deepseek_layer(Names& names, const Spec& spec, const std::string& layer, bo
   linear("attn.wq_b", kHeads * kHeadDim, kQueryRank);
   names.norm(layer + "attn_norm", hidden);
   for (std::uint64_t e = 0; e < experts; ++e) {
-    names.mxfp4(fmt::format("{}ffn.experts.{}.w1", layer, e), inner, hidden);
-    names.mxfp4(fmt::format("{}ffn.experts.{}.w2", layer, e), hidden, inner);
-    names.mxfp4(fmt::format("{}ffn.experts.{}.w3", layer, e), inner, hidden);
+    names.quantized(kDeepseekMxfp4, fmt::format("{}ffn.experts.{}.w1", layer, e), inner, hidden);
+    names.quantized(kDeepseekMxfp4, fmt::format("{}ffn.experts.{}.w2", layer, e), hidden, inner);
+    names.quantized(kDeepseekMxfp4, fmt::format("{}ffn.experts.{}.w3", layer, e), inner, hidden);
   }
   if (hash_routed) {
     names.add(layer + "ffn.gate.tid2eid", Dtype::i64, {kVocabulary, kExpertsPerToken});
@@ -96,7 +104,7 @@ std::vector<Tensor> deepseek(const Spec& spec) {
     const std::string layer = fmt::format("mtp.{}.", m);
     deepseek_layer(names, spec, layer, false);
     names.norm(layer + "main_norm", spec.geometry.hidden);
-    names.fp8(layer + "main_proj", spec.geometry.hidden, 3 * spec.geometry.hidden, ".scale", Dtype::f8_e8m0);
+    names.quantized(kDeepseekFp8, layer + "main_proj", spec.geometry.hidden, 3 * spec.geometry.hidden);
   }
   names.norm("norm", spec.geometry.hidden);
   return names.take();
@@ -112,7 +120,7 @@ void glm_layer(Names& names, const Spec& spec, std::uint64_t l, bool sparse) {
   const std::string layer = fmt::format("model.layers.{}.", l);
   const auto linear = [&](const std::string& name, std::uint64_t n, std::uint64_t k) {
     if (is_fp8) {
-      names.fp8(layer + name, n, k, ".weight_scale_inv", Dtype::f32);
+      names.quantized(kGlmFp8, layer + name, n, k);
     } else {
       names.plain(layer + name, n, k);
     }
@@ -133,7 +141,7 @@ void glm_layer(Names& names, const Spec& spec, std::uint64_t l, bool sparse) {
     for (const std::string part : kGluNames) {
       const std::string name = fmt::format("{}mlp.experts.{}.{}", layer, e, part);
       const std::uint64_t n = part == "down_proj" ? hidden : inner, k = part == "down_proj" ? inner : hidden;
-      is_fp8 ? names.fp8(name, n, k, ".weight_scale_inv", Dtype::f32) : names.nvfp4(name, n, k);
+      names.quantized(is_fp8 ? kGlmFp8 : kModelopt, name, n, k);
     }
   }
   names.add(layer + "mlp.gate.e_score_correction_bias", Dtype::f32, {experts});
@@ -198,11 +206,11 @@ Json config_of(const Spec& spec) {
   }
   if (deepseek || spec.style == Style::glm_fp8) {
     config["quantization_config"] = {
-        {"quant_method", "fp8"}, {"fmt", "e4m3"}, {"weight_block_size", {128, 128}}};
+        {"quant_method", "fp8"}, {"fmt", "e4m3"}, {"weight_block_size", {kFp8Block, kFp8Block}}};
     if (deepseek) config["quantization_config"]["scale_fmt"] = "ue8m0";
   } else {
     config["quantization_config"] = {
-        {"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}, {"group_size", 16}};
+        {"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}, {"group_size", kNvfp4Group}};
   }
   if (spec.style == Style::kimi_nvfp4)
     return {{"architectures", {"KimiK25ForConditionalGeneration"}},

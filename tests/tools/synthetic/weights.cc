@@ -86,7 +86,7 @@ std::uint8_t e4m3_nearest(double magnitude) {  // never NaN
   return magnitude - above[-1] < *above - magnitude ? static_cast<std::uint8_t>(index - 1) : index;
 }
 
-// One NVFP4 block of 16: the e4m3 scale brings the block's maximum to 6, the per-tensor scale the tensor's to
+// One NVFP4 group: the e4m3 scale brings the block's maximum to 6, the per-tensor scale the tensor's to
 // 6 * 448.
 std::uint8_t nvfp4_block(std::span<const double> values, std::uint8_t* codes) {
   double max = 0;
@@ -113,19 +113,20 @@ std::string_view before_last(std::string_view name) {
 Weights::Weights(std::uint64_t seed, std::uint64_t experts)
     : seed_(seed), experts_(std::max<std::uint64_t>(experts, 1)) {
   Samples samples(seed);
-  std::vector<double> all(32 * kPool);
+  std::vector<double> all(kMxfp4Group * kPool);
   for (double& v : all) v = samples.student();
   const auto make = [&](Pool& pool, const auto& encode) {
     pool.resize(kPool);
     for (std::size_t i = 0; i < kPool; ++i)
-      encode(std::span<const double>(all).subspan(32 * i, 32), pool[i] = {});
+      encode(std::span<const double>(all).subspan(kMxfp4Group * i, kMxfp4Group), pool[i] = {});
   };
   make(mxfp4_, [](std::span<const double> values, Chunk& chunk) {
     chunk.scales[0] = chunk.scales[1] = mxfp4_block(values, chunk.bytes);
   });
   make(nvfp4_, [](std::span<const double> values, Chunk& chunk) {
-    for (std::size_t half = 0; half < 2; ++half)
-      chunk.scales[half] = nvfp4_block(values.subspan(16 * half, 16), chunk.bytes + 8 * half);
+    for (std::size_t group = 0; group < kMxfp4Group / kNvfp4Group; ++group)
+      chunk.scales[group] = nvfp4_block(values.subspan(kNvfp4Group * group, kNvfp4Group),
+                                        chunk.bytes + kNvfp4Group / 2 * group);
   });
   make(e4m3_, [](std::span<const double> values, Chunk& chunk) {
     for (std::size_t i = 0; i < 16; ++i)
@@ -190,7 +191,7 @@ void Weights::fill(const Tensor& tensor, std::uint64_t begin, Bytes to) const {
     case Dtype::f8_e8m0:
       return scales(mxfp4_, 1, true);
     case Dtype::f8_e4m3:
-      if (suffix == ".weight_scale") return scales(nvfp4_, 2, false);
+      if (suffix == ".weight_scale") return scales(nvfp4_, kMxfp4Group / kNvfp4Group, false);
       return chunks(e4m3_, 0x8080808080808080);
     case Dtype::bf16:
       return chunks(bf16_, 0x8000800080008000);

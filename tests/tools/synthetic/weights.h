@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "checkpoint/safetensors.h"
+#include "format/slice.h"
 
 namespace planesmith::synthetic {
 
@@ -25,8 +26,8 @@ class Weights {
  private:
   // Sixteen bytes of magnitudes (sign bits zero) and the scale bytes of the one or two blocks they make up.
   struct Chunk {
-    std::uint8_t bytes[16];
-    std::uint8_t scales[2];
+    std::uint8_t bytes[kMxfp4Group / 2];
+    std::uint8_t scales[kMxfp4Group / kNvfp4Group];
   };
   using Pool = std::vector<Chunk>;
 
