@@ -35,16 +35,18 @@ step() {
   return "$status"
 }
 
+# build PRESET [TARGET]
 build() {
   local options=()
   if $ci; then options=(-DPLANESMITH_WERROR=ON); fi
-  cmake --preset "$1" "${options[@]}" && cmake --build --preset "$1"
+  cmake --preset "$1" "${options[@]}" && cmake --build --preset "$1" --target "${2:-all}"
 }
 
-# suite PRESET [CTEST-ARGUMENT...]: builds it and runs its ctest entries, all or those chosen, each of which counts.
+# suite PRESET TARGET [CTEST-ARGUMENT...]: builds the target and runs its ctest entries, all or those chosen, each of
+# which counts.
 suite() {
-  local preset=$1 report=build/$1/tests.xml total bad out; shift
-  step "build $preset" build "$preset" || return
+  local preset=$1 target=$2 report=build/$1/tests.xml total bad out; shift 2
+  step "build $preset" build "$preset" "$target" || return
   say "tests $preset"
   rm -f "$report"
   ctest --preset "$preset" -j "$jobs" --no-tests=error --output-junit tests.xml "$@"
@@ -88,15 +90,15 @@ if $ci; then
   step "clang-format" format_check
   step "shellcheck" shell_check
 fi
-suite release
+suite release all
 if $ci; then
   $full || step "fuzz, 10 s each" bash tests/fuzz/run.sh 10
-  if $full; then suite asan-ubsan; else suite asan-ubsan -R '^(unit|fault)[.]'; fi
+  if $full; then suite asan-ubsan all; else suite asan-ubsan unit-tests -R '^(unit|fault)[.]'; fi
 fi
 if $full; then
   step "fuzz, 600 s each" bash tests/fuzz/run.sh 600
   step "build debug" build debug
-  suite tsan
+  suite tsan all
   step "clang-tidy" clang_tidy
   step "cppcheck" cpp_check
   for script in tests/full/*.sh; do

@@ -23,23 +23,23 @@ CLI::Option* add_tiers_flag(CLI::App& app, FileFlags& flags) {
       ->type_name(tiers_type());
 }
 
-std::vector<format::Tier> chosen_tiers(const FileFlags& flags, bool fp8) {
+std::vector<format::Tier> chosen_tiers(const FileFlags& flags, bool has_cache) {
   using format::Tier;
   if (flags.tiers) return parse_tiers(*flags.tiers);
   if (flags.mode) return format::packs(format::parse_mode(*flags.mode));
-  return fp8 ? std::vector{Tier::base, Tier::fp4} : std::vector{Tier::base, Tier::delta, Tier::fp4};
+  return has_cache ? std::vector{Tier::base, Tier::delta, Tier::fp4} : std::vector{Tier::base, Tier::fp4};
 }
 
 void choose_files(const Context& context, const FileFlags& flags, const Model& model, PlanRequest& request) {
-  const bool fp8 = model.family == Family::fp8;
+  const bool has_cache = traits(model.family).has_cache;
   if (flags.mode) request.mode = format::parse_mode(*flags.mode);
   // The engine has no planes cache for FP8 checkpoints, and its host modes do without.
-  const bool needless = fp8 && request.mode && format::switches(*request.mode).host && !flags.fp4;
+  const bool needless = !has_cache && request.mode && format::switches(*request.mode).host && !flags.fp4;
   if (flags.has_cache && !needless)
     request.cache = flags.fp4      ? format::parse_fp4_tier(*flags.fp4)
                     : request.mode ? format::cache_fp4(*request.mode)
                                    : format::Fp4Tier::nibble;
-  if (flags.has_store) request.tiers = chosen_tiers(flags, fp8);
+  if (flags.has_store) request.tiers = chosen_tiers(flags, has_cache);
   if (!request.cache && request.tiers.empty())
     throw Error(ErrorCode::usage, "",
                 needless
@@ -47,7 +47,7 @@ void choose_files(const Context& context, const FileFlags& flags, const Model& m
                                   "alone; say with --store where",
                                   format::name(*request.mode))
                     : fmt::format("mode {} opens no packs", format::name(*request.mode)));
-  if (fp8 && request.cache)
+  if (!has_cache && request.cache)
     context.progress.say(
         "warning: the engine neither reads nor writes a planes cache of an FP8 checkpoint; this one is a "
         "source for packs (build-fp4-packs --from-planescache) and nothing else");

@@ -60,7 +60,8 @@ constexpr Example kExamples[] = {
      "the same bytes under the engine's names, with the proof"},
     {"repack-experts finish", "repack-experts finish Quantized --from Source Finished",
      "a quantizer's output with all that it left out"},
-    {"size-tiers", "size-tiers trace.npy --profile DeepSeek-V4-Flash-0731 --gpu-memory 96G --ram 256G", "how large the pools should be"},
+    {"size-tiers", "size-tiers trace.npy --profile DeepSeek-V4-Flash-0731 --gpu-memory 96G --ram 256G",
+     "how large the pools should be"},
 };
 
 std::string text_of(const HelpSection& section) {

@@ -91,7 +91,7 @@ bool too_large(const Context& context, const Checkpoint& checkpoint, const Model
   if (dtype != Dtype::f32) return false;
   float least = f32_at(scales, 0);
   for (std::size_t i = 1; i < scales.size() / 4; ++i) least = std::min(least, std::fabs(f32_at(scales, i)));
-  return model.family == Family::fp8 && least > kMost;
+  return traits(model.family).weight_bits == 8 && least > kMost;
 }
 
 void check_scales(const Context& context, const Checkpoint& checkpoint, const Model& model,
@@ -174,7 +174,7 @@ void check_zero_signs(const Context& context, const Checkpoint& checkpoint, cons
       }
     }
     // A handful of zeros shifts nothing, whatever their signs.
-    const std::uint64_t elements = weight.size * (model.family == Family::fp8 ? 1 : 2);
+    const std::uint64_t elements = weight.size * 8 / traits(model.family).weight_bits;
     if (zeros >= 16 && 5000 * zeros >= elements && 20 * std::min(negative, zeros - negative) < zeros)
       one_signed.add(weight.name);
   });

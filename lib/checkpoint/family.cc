@@ -31,9 +31,9 @@ constexpr std::string_view kAnyScale[] = {kScale, kScaleInv, kWeightScale}, kGro
 
 // The first row that fits decides.
 constexpr FamilyTraits kFamilies[] = {
-    {Family::fp8, "FP8 block", kE4m3, 8, kAnyScale, kBlockScales, 0, 0, false, true, fp8_slice},
-    {Family::nvfp4, "NVFP4", kPacked, 4, kGroupScale, kE4m3, 1, kNvfp4Group, true, true, nvfp4_slice},
-    {Family::mxfp4, "MXFP4", kPacked, 4, kAnyScale, kE8m0, 1, kMxfp4Group, false, false, mxfp4_slice},
+    {Family::fp8, "FP8 block", kE4m3, 8, kAnyScale, kBlockScales, 0, 0, false, true, fp8_slice, false},
+    {Family::nvfp4, "NVFP4", kPacked, 4, kGroupScale, kE4m3, 1, kNvfp4Group, true, true, nvfp4_slice, true},
+    {Family::mxfp4, "MXFP4", kPacked, 4, kAnyScale, kE8m0, 1, kMxfp4Group, false, false, mxfp4_slice, true},
 };
 
 bool fits(const FamilyTraits& row, const ProjectionTensors& tensors) {

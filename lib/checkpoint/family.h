@@ -44,11 +44,12 @@ struct FamilyTraits {
   unsigned weight_bits;  // 4: e2m1, two in a byte, the even column low; 8: e4m3
   std::span<const std::string_view> scale_suffixes;
   std::span<const Dtype> scales;
-  std::uint32_t block_rows,
-      block_cols;                    // weights that share a scale; 0: quantization_config.weight_block_size
+  // Weights that share a scale; 0: quantization_config.weight_block_size says it.
+  std::uint32_t block_rows, block_cols;
   bool has_scale_2;                  // a factor of the whole tensor, one F32
   bool requantized;                  // else nibbles and scale bytes are taken as they stand
   Slice (*slice)(const SliceView&);  // what its kernel takes
+  bool has_cache;                    // the engine reads planes caches of such models (ENGINE.md section 2)
 
   std::uint64_t weight_bytes(std::uint64_t cols) const { return cols * weight_bits / 8; }
 };

@@ -132,8 +132,9 @@ std::vector<Mode> modes_served(std::optional<Fp4Tier> cache, const std::vector<T
   return with_packs;
 }
 
-std::string cache_use(std::optional<Mode> mode, bool fp8) {
-  if (fp8) return "never read: the engine has no planes cache for FP8 checkpoints; a source for packs only";
+std::string cache_use(std::optional<Mode> mode, bool has_cache) {
+  if (!has_cache)
+    return "never read: the engine has no planes cache for FP8 checkpoints; a source for packs only";
   if (!mode) return "read at every start of the engine";
   if (switches(*mode).host) return "read at start for layers that the packs do not list";
   return "read at every start of the engine, instead of the checkpoint's experts";

@@ -40,9 +40,9 @@ bool opens(Mode mode, Tier tier);
 // them, but a resident one needs no pack. A nibble cache serves modes that read four parts.
 std::vector<Mode> modes_served(std::optional<Fp4Tier> cache, const std::vector<Tier>& tiers);
 
-// What the engine does with files, in a few words. fp8: of an FP8 block checkpoint, whose planes cache the
-// engine neither reads nor writes.
-std::string cache_use(std::optional<Mode> mode, bool fp8);
+// What the engine does with files, in a few words. has_cache: the engine reads planes
+// caches of the model's family.
+std::string cache_use(std::optional<Mode> mode, bool has_cache);
 std::string pack_use(std::optional<Mode> mode, Tier tier);
 
 // The K for which the engine loads kernels unless VLLM_MOE_W2_KS says otherwise.

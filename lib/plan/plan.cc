@@ -95,7 +95,7 @@ Plan make_plan(const Model& model, const PlanRequest& request) {
   const std::uint64_t ranks = plan.ranks.size(), layers = plan.layers.size(), experts = plan.geometry.experts;
 
   if (request.cache) {
-    Plan::Written w{"planes cache", format::cache_use(request.mode, model.family == Family::fp8), 0, 0, 0};
+    Plan::Written w{"planes cache", format::cache_use(request.mode, traits(model.family).has_cache), 0, 0, 0};
     for (const format::Part& part : format::cache_parts(*request.cache)) {
       plan.sections[static_cast<std::size_t>(part.section)] = true;
       w.files += ranks * layers;

@@ -18,7 +18,7 @@ class Judge {
   Judge(const Serve& serve, Findings& findings)
       : serve_(serve),
         mode_(format::switches(serve.mode)),
-        fp8_(serve.model != nullptr && serve.model->family == Family::fp8),
+        has_cache_(serve.model == nullptr || !serve.model->family || traits(*serve.model->family).has_cache),
         findings_(findings) {}
 
   void run() {
@@ -41,7 +41,7 @@ class Judge {
     if (mode_.host && !serve_.has_store) {
       const std::string text = fmt::format("no directory of packs{}, so {}; packs {} spare that",
                                            told() ? " (VLLM_MOE_W2_STORE_DIR)" : "", kReads, pack_names());
-      if (serve_.has_cache && !fp8_)
+      if (serve_.has_cache && has_cache_)
         warn(text);
       else
         problem(text);
@@ -141,7 +141,7 @@ class Judge {
 
   const Serve& serve_;
   const format::ModeSwitches mode_;
-  const bool fp8_;
+  const bool has_cache_;  // the engine reads a planes cache of this family
   Findings& findings_;
 };
 

@@ -97,15 +97,15 @@ constexpr const char* kNoFp8Cache =
     "the engine neither reads nor writes a planes cache of an FP8 checkpoint: it reads and requantizes the "
     "checkpoint's experts at every start; a host mode with its packs spares that";
 
-bool is_fp8(const std::optional<KnownModel>& model) {
-  return model && model->family == Family::fp8;
+bool has_no_cache(const std::optional<KnownModel>& model) {
+  return model && model->family && !traits(*model->family).has_cache;
 }
 
 // The first mode that can be served from what was asked for; where there is none, the one that opens the
 // packs.
-format::Mode mode_served(const Store& store, const Boot& boot, bool fp8) {
+format::Mode mode_served(const Store& store, const Boot& boot, bool uncached) {
   std::optional<format::Fp4Tier> cache;
-  if (!store.root.empty() && !fp8) cache = boot.fp4;
+  if (!store.root.empty() && !uncached) cache = boot.fp4;
   const std::vector<format::Tier> tiers = store.directory.empty() ? std::vector<format::Tier>{} : *boot.tiers;
   if (const std::vector<format::Mode> modes = format::modes_served(cache, tiers); !modes.empty())
     return modes.front();
@@ -129,7 +129,7 @@ class Probe {
     verdict.rank = rank;
     verdict.path = join(store_.root, format::cache_directory(meta));
     verdict.miss = meta_miss(verdict.path, meta);
-    if (is_fp8(model_)) verdict.unread = kNoFp8Cache;
+    if (has_no_cache(model_)) verdict.unread = kNoFp8Cache;
     if (verdict.miss.empty()) need_model(verdict.path);
     verdict.layers = all_layers();
     for (LayerVerdict& layer : verdict.layers) {
@@ -305,7 +305,7 @@ BootVerdict probe(Os& os, const Store& store, const Boot& boot, const std::optio
   }
   Probe probe(os, store, boot, verdict.model, verdict);
   if (!boot.tiers) verdict.boot.tiers = tiers_there(store, boot, verdict.model);
-  if (!boot.mode) verdict.boot.mode = mode_served(store, verdict.boot, is_fp8(model));
+  if (!boot.mode) verdict.boot.mode = mode_served(store, verdict.boot, has_no_cache(model));
   if (!store.root.empty())
     for (const std::uint64_t rank : boot.ranks) probe.cache(rank);
   if (!store.directory.empty())
