@@ -1,5 +1,5 @@
 // Replays of a trace through the engine's pool manager: which pairs would have been in the pool when they
-// were used (docs/TIERS.md, "Replaying a policy").
+// were used (docs/TIERS.md section 2).
 #pragma once
 
 #include <cstdint>
