@@ -65,8 +65,10 @@ class Choice {
       if (candidate.next_make == candidate.length) continue;
       if (!best || candidate.in_flight() < sequences_[*best].in_flight()) best = s;
     }
-    if (begun_ < sequences_.size() && open < at_once_ && (!best || sequences_[*best].in_flight() != 0))
-      return begun_;
+    std::size_t next = begun_;
+    while (next < sequences_.size() && sequences_[next].length == 0) ++next;
+    if (next < sequences_.size() && open < at_once_ && (!best || sequences_[*best].in_flight() != 0))
+      return next;
     return best;
   }
   void begin(std::size_t sequence) { begun_ = std::max(begun_, sequence + 1); }

@@ -156,7 +156,7 @@ TEST_CASE("experts.identical: an expert that was written twice") {
 
 TEST_CASE("shards.zero-tail: room that was never filled") {
   AuditBench bench(kMxfp4);
-  bench.checkpoint.add("tail.weight", "BF16", {64, 64});
+  bench.checkpoint.add("tail.weight", "BF16", {128, 128});
   std::string& tail = bench.of("tail.weight");
   tail.assign(tail.size(), '\0');
   CHECK(bench.codes() == Codes{"shards.zero-tail"});

@@ -191,8 +191,9 @@ TEST_CASE("tokenizer.vocabulary") {
   CHECK(here.codes_in(scratch / "here").contains("tokenizer.vocabulary"));
 }
 TEST_CASE("against.lost and against.mtp-lost") {
-  CHECK(codes_against([](AuditBench& here) { here.checkpoint.remove("layers.0.attn_norm"); }) ==
-        Codes{"against.lost"});
+  CHECK(codes_against([](AuditBench& here) {
+          here.checkpoint.remove("layers.0.attn_norm");
+        }).contains("against.lost"));
   CHECK(codes_against([](AuditBench& here) { here.checkpoint.remove("mtp."); }).contains("against.mtp-lost"));
 }
 TEST_CASE("against.added") {
@@ -249,8 +250,8 @@ TEST_CASE("each code of lib/audit is tested, here or beside") {
   std::string tests;
   for (const char* name : {"audit_files_test.cc", "audit_experts_test.cc"})
     tests += file_contents(std::string(SOURCE_DIR "/tests/unit/") + name);
-  const std::regex code(R"(\{\s*"([a-z]+\.[a-z0-9-]+)",\s + (?: Severity | lost | inside)) ");
-      std::size_t found = 0;
+  const std::regex code(R"re(\{\s*"([a-z]+\.[a-z0-9-]+)",\s+(?:Severity|lost|inside))re");
+  std::size_t found = 0;
   for (const auto& entry : std::filesystem::directory_iterator(SOURCE_DIR "/lib/audit")) {
     if (entry.path().extension() != ".cc") continue;
     const std::string source = file_contents(entry.path().string());

@@ -40,7 +40,7 @@ TEST_CASE("what is no size is refused as wrong use, and the flag is named") {
 
 TEST_CASE("the largest size is the largest offset of a file") {
   CHECK(parse_size("9223372036854775807", "--memory") == std::numeric_limits<std::int64_t>::max());
-  CHECK(parse_size("8388607T", "--memory") == 8388607 * 1024 * kGiB);
+  CHECK(parse_size("8388607T", "--memory") == 8388607 * (1024 * kGiB));
 }
 
 TEST_CASE("sizes as they are printed") {
