@@ -48,8 +48,8 @@ std::vector<FrameEntry> frames_from_json(Fields& fields, const std::string& path
 Json digests_to_json(const std::vector<Xxh3>& digests);
 
 std::string to_json(const ChunkManifest& manifest);
-// Of any length. Errors: not a manifest, not of this kind, names that leave the directory, contradictions; what
-// it says takes more than half of context.memory.
+// Of any length. Errors: not a manifest, not of this kind, names that leave the directory, contradictions;
+// what it says takes more than half of context.memory.
 ChunkManifest read_chunk_manifest(const Context& context, const File& file);
 ChunkManifest read_chunk_manifest(const Context& context, const std::string& path);
 // Whether the file is JSON of that kind at all; false also where it cannot be read.

@@ -20,7 +20,7 @@ struct RepackOptions {
   bool force = false;             // build anew, whatever the target holds
   bool recheck = false;           // compare what is there with what it should be, not only its size
   bool dry_run = false;           // check and plan, but neither read weights nor write anything
-  bool check_space = true;  // refuse what does not fit into the free space
+  bool check_space = true;        // refuse what does not fit into the free space
   std::string isa = "auto";
 };
 

@@ -239,7 +239,7 @@ std::uint64_t RepackTarget::space_needed(const std::vector<const RepackFile*>& f
   };
   std::uint64_t bytes = 0, largest_replaced = 0;
   for (const RepackFile* file : files) {
-    const std::uint64_t freed = on_disk(file->name), left_over = on_disk(file->name + ".tmp");
+    const std::uint64_t freed = on_disk(file->name), left_over = on_disk(temporary_name(file->name));
     largest_replaced = std::max(largest_replaced, std::min(freed, file->bytes));
     bytes += file->bytes - std::min(file->bytes, freed + left_over);
   }
