@@ -3,7 +3,7 @@
 #
 # Makes dist/planesmith-VERSION-linux-ARCH.tar.xz on Debian 12: static programs for any Linux, with man pages, completions,
 # profiles, scripts, documents, and the licences of all that is linked. --wheel makes the Python wheel of the same
-# programs as well. Dockerfile copies what this leaves in build/portable. The same commit and packages give the same
+# programs as well. scripts/Dockerfile copies what this leaves in build/portable. The same commit and packages give the same
 # bytes, whatever the directory and the day.
 #
 # ARCH=aarch64 makes it for that machine (scripts/install-deps.sh arm64 brings the cross compiler). SOURCE_DATE_EPOCH: the time that files get (that of
@@ -22,7 +22,7 @@ name=planesmith-$version-linux-$ARCH
 build=build/portable toolchain=()
 case $ARCH in
   "$(uname -m)") ;;
-  aarch64) export CC=aarch64-linux-gnu-gcc; build=build/portable-$ARCH toolchain=(--toolchain "$PWD/cmake/arm64.cmake") ;;
+  aarch64) export CC=aarch64-linux-gnu-gcc; build=build/portable-$ARCH toolchain=(--toolchain "$PWD/scripts/arm64.cmake") ;;
   *) die "ARCH=$ARCH: this machine makes $(uname -m) and aarch64" ;;
 esac
 

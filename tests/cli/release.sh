@@ -56,7 +56,7 @@ else
 fi
 
 # The container takes what release.sh leaves.
-copied=$(sed -n 's/^COPY \([^ ]*\) .*/\1/p' "$SOURCE/Dockerfile")
+copied=$(sed -n 's/^COPY \([^ ]*\) .*/\1/p' "$SOURCE/scripts/Dockerfile")
 grep -qxF "!$copied" "$SOURCE/.dockerignore" || fail ".dockerignore hides $copied"
 mkdir -p "$WORK/context/build/portable/planesmith-1.2.3-linux-x86_64"
 (cd "$WORK/context" && compgen -G "$copied" >/dev/null) || fail "Dockerfile copies $copied"

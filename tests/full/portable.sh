@@ -142,12 +142,12 @@ try "$empty" '' "an empty root"
 
 # The container's files, as its user.
 container=$WORK/container
-mkdir -p "$container" && (cd "$SOURCE" && cp -r $(sed -n 's/^COPY \([^ ]*\) .*/\1/p' Dockerfile). "$container/usr") || fail "COPY of the Dockerfile"
+mkdir -p "$container" && (cd "$SOURCE" && cp -r $(sed -n 's/^COPY \([^ ]*\) .*/\1/p' scripts/Dockerfile). "$container/usr") || fail "COPY of the Dockerfile"
 mkdir -p "$container/work" "$container/etc" && cp -r "$WORK/demo" "$container/work/" && cp "$empty/etc/hosts" "$container/etc/" &&
   cp -r "$empty/own" "$container/" && chmod -R a+rX "$container/work" && chmod 0777 "$container/work"
 chmod 0755 "$WORK"
-as=(--userspec="$(sed -n 's/^USER //p' "$SOURCE/Dockerfile")")
-try "$container" /usr "the container's files, as user $(sed -n 's/^USER //p' "$SOURCE/Dockerfile")"
+as=(--userspec="$(sed -n 's/^USER //p' "$SOURCE/scripts/Dockerfile")")
+try "$container" /usr "the container's files, as user $(sed -n 's/^USER //p' "$SOURCE/scripts/Dockerfile")"
 as=()
 
 if command -v busybox >/dev/null && ldd "$(command -v busybox)" 2>&1 | grep -q 'not a dynamic'; then
