@@ -29,7 +29,7 @@ void check_files(const Context& context, const Inventory& inventory, const std::
                                     : "images are prepared differently, or cannot be served",
                           "copy it from the source, or let repack-experts finish do it"});
     }
-    if (const std::string change = vocabulary_change(context.os, inventory.directory, source);
+    if (const std::string change = vocabulary_change(context.os, inventory.directory, source, context.memory);
         !change.empty())
       findings.push_back(
           {"tokenizer.vocabulary", Severity::error, "the vocabulary is not the source's: " + change,

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/size.h"
 
 namespace planesmith {
 namespace {
@@ -25,12 +24,12 @@ bool is_chat_template(std::string_view name) {
   return name == "chat_template.jinja" || name == "chat_template.json";
 }
 
-Json read_if_there(Os& os, const std::string& directory, std::string_view name) {
+Json read_if_there(Os& os, const std::string& directory, std::string_view name, std::uint64_t max_bytes,
+                   std::uint64_t max_memory) {
   const std::string path = join(directory, name);
   if (!exists(os, path)) return nullptr;
-  constexpr std::uint64_t kMostBytes = 256 * kMiB, kMostMemory = 2048 * kMiB;  // vocabularies have 20 MiB
   try {
-    return read_json(os, path, kMostBytes, kMostMemory);
+    return read_json(os, path, max_bytes, max_memory);
   } catch (const Error&) {
     return nullptr;  // told by the one that needs it
   }
@@ -39,7 +38,7 @@ Json read_if_there(Os& os, const std::string& directory, std::string_view name) 
 bool has_template(Os& os, const std::string& directory) {
   if (exists(os, join(directory, "chat_template.jinja")) || exists(os, join(directory, "chat_template.json")))
     return true;
-  const Json config = read_if_there(os, directory, kTokenizerConfig);
+  const Json config = read_if_there(os, directory, kTokenizerConfig, kMostJsonBytes, kMostJsonMemory);
   return config.is_object() && config.contains("chat_template") && !config["chat_template"].is_null();
 }
 
@@ -55,12 +54,16 @@ void add_tokens(const Json& vocabulary, Vocabulary& to) {
         to[vocabulary[i][0].get<std::string>()] = i;
 }
 
-Vocabulary read_vocabulary(Os& os, const std::string& directory) {
+// A tokenizer.json of 20 MiB takes ten times as much while it is read, and the tokens stay.
+Vocabulary read_vocabulary(Os& os, const std::string& directory, std::uint64_t memory) {
+  const auto read = [&](std::string_view name) {
+    return read_if_there(os, directory, name, memory / 8, memory / 4);
+  };
   Vocabulary out;
-  const Json tokenizer = read_if_there(os, directory, kTokenizer);
+  const Json tokenizer = read(kTokenizer);
   if (!tokenizer.is_object()) {
-    add_tokens(read_if_there(os, directory, "vocab.json"), out);
-    add_tokens(read_if_there(os, directory, "added_tokens.json"), out);
+    add_tokens(read("vocab.json"), out);
+    add_tokens(read("added_tokens.json"), out);
     return out;
   }
   if (tokenizer.contains("model") && tokenizer["model"].is_object() && tokenizer["model"].contains("vocab"))
@@ -99,8 +102,9 @@ std::vector<std::string> lost_side_files(Os& os, const std::string& directory, c
   return lost;
 }
 
-std::string vocabulary_change(Os& os, const std::string& directory, const std::string& source) {
-  const Vocabulary here = read_vocabulary(os, directory), there = read_vocabulary(os, source);
+std::string vocabulary_change(Os& os, const std::string& directory, const std::string& source,
+                              std::uint64_t memory) {
+  const Vocabulary here = read_vocabulary(os, directory, memory), there = read_vocabulary(os, source, memory);
   if (here.empty() || there.empty()) return "";
   std::uint64_t lost = 0, moved = 0;
   std::string first;

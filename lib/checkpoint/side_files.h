@@ -2,6 +2,7 @@
 // writes as several.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,8 @@ bool is_processor_file(std::string_view name);
 std::vector<std::string> lost_side_files(Os& os, const std::string& directory, const std::string& source);
 
 // How the vocabulary of `directory` differs from that of `source`, in a sentence; empty where it does not, or
-// where one of them has none that can be read.
-std::string vocabulary_change(Os& os, const std::string& directory, const std::string& source);
+// where one of them has none that can be read within `memory` bytes.
+std::string vocabulary_change(Os& os, const std::string& directory, const std::string& source,
+                              std::uint64_t memory);
 
 }  // namespace planesmith

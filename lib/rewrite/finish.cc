@@ -168,8 +168,8 @@ class Finish {
     const auto taken = what_.taken.find(std::string(kTokenizer));
     const std::string path = taken != what_.taken.end() ? taken->second : join(here_.directory(), kTokenizer);
     if (!exists(context_.os, path)) return;
-    constexpr std::uint64_t kMostBytes = 256 * kMiB;
-    JsonText tokenizer(read_text(context_.os, path, kMostBytes), path);
+    // Vocabularies have 20 MiB, and take ten times as much while they are looked at.
+    JsonText tokenizer(read_text(context_.os, path, context_.memory / 8), path, context_.memory / 2);
     bool changed = false;
     for (const std::string_view key : {"truncation", "padding"})
       if (!tokenizer.value({key}).is_null()) {

@@ -116,8 +116,9 @@ void drop_member(std::string& text, std::size_t open, std::string_view name) {
 
 }  // namespace
 
-JsonText::JsonText(std::string text, std::string path) : text_(std::move(text)), path_(std::move(path)) {
-  if (!parse_json(text_, path_).is_object()) throw Error(path_, "is not a JSON object");
+JsonText::JsonText(std::string text, std::string path, std::uint64_t max_memory)
+    : text_(std::move(text)), path_(std::move(path)) {
+  if (!parse_json(text_, path_, 64, max_memory).is_object()) throw Error(path_, "is not a JSON object");
 }
 
 std::size_t JsonText::holder(Keys keys) const {

@@ -1,10 +1,13 @@
 // Changes members of a JSON file and leaves the rest of its text as it is, byte for byte.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "base/json.h"
 
 namespace planesmith {
 
@@ -14,8 +17,8 @@ class JsonText {
  public:
   using Keys = std::initializer_list<std::string_view>;  // from the top down
 
-  // Error: not a JSON object. path: for errors.
-  JsonText(std::string text, std::string path);
+  // Error: not a JSON object, or one that takes more than max_memory while it is looked at. path: for errors.
+  JsonText(std::string text, std::string path, std::uint64_t max_memory = kMostJsonMemory);
   const std::string& text() const { return text_; }
 
   OrderedJson value(Keys keys) const;  // null where it is not there

@@ -74,12 +74,12 @@ done
 junk ck/config.json repack-experts translate ck translated
 junk ck/model.safetensors.index.json repack-experts finish ck --from "$CK" finished; rm -rf finished
 # Chunks: manifests, the state of an unpacking, the records of a packing.
-pack-chunks pack "$CK" --name set -o parts --part-size 100kB -q >/dev/null
+pack-chunks pack "$CK" --name set -o parts --part-size 100kB --frame-size 64kB -q >/dev/null
 for command in "verify parts" "list parts" "unpack parts -C o" "verify parts --deep"; do
   cp -r parts p; junk p/manifest.set.json pack-chunks ${command/parts/p}; rm -rf p o
 done
 mkdir -p -m 700 o/.set.unpack; junk o/.set.unpack/state.json pack-chunks unpack parts -C o; rm -rf o
-mkdir -p -m 700 p/.set.pack; junk p/.set.pack/000.json pack-chunks pack "$CK" --name set -o p --part-size 100kB; rm -rf p
+mkdir -p -m 700 p/.set.pack; junk p/.set.pack/000.json pack-chunks pack "$CK" --name set -o p --part-size 100kB --frame-size 64kB; rm -rf p
 mkdir -p -m 700 r/.repack-experts; junk r/.repack-experts/build.json repack-experts build "$CK" r --levels 4 --granularity tensor; rm -rf r
 # Configurations of the engine, dumps of its pool, traces; a page of serving.
 junk recipe.yaml verify-ckpt-id check --planescache c --store s --recipe recipe.yaml

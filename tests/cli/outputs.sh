@@ -59,6 +59,7 @@ done
 cd ..
 
 # --- what is not a directory, and an identity that no terminal shows ---
-expect 1 "${CACHE[@]}" --out ck/config.json; says 'config.json: is not a directory'
+expect 2 "${CACHE[@]}" --out ck/config.json; says 'lies inside the checkpoint'
+: >plain; expect 1 "${CACHE[@]}" --out plain; says 'plain: is not a directory'; rm plain
 expect 2 build-planescache ck --out odd --ckpt-id $'a\n\'b'; says 'has control characters'
 finish

@@ -80,7 +80,7 @@ for weak in stale nochmod nospace ctime dirsync=$EINVAL noflock=$ENOSYS clone=$E
   [ $weak != nochmod ] || once 'the mode cannot be set here'
   [ $weak != nospace ] || once 'does not tell how much space'
   unpacked "$weak"
-  expect 0 weakly $weak bash -c 'cat parts/*.part.* | pack-chunks unpack - --name set -C u'; unpacked "$weak, a stream"
+  expect 0 weakly $weak pack-chunks unpack - --name set -C u < <(cat parts/*.part.*); unpacked "$weak, a stream"
   expect 0 weakly $weak $repack && { diff -r -x .repack-experts right.r r >/dev/null || fail "$weak: another checkpoint"; }
   expect 0 weakly $weak $repack && prints 'finished before'
   rm -rf parts r
