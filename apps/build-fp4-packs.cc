@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
   return run_program(app, argc, argv, common, [&](Context& context) {
     flags.files.has_store = true;
     if (*from) {
-      cache.tiers = chosen_tiers(flags.files, false);
+      cache.tiers = chosen_tiers(flags.files, true);
       cache.reflink = parse_reflink(reflink);
       cache.model = told_model(context.os, geometry);
       return from_planescache(context, flags, cache);

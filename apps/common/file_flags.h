@@ -20,8 +20,9 @@ struct FileFlags {
 CLI::Option* add_mode_flag(CLI::App& app, FileFlags& flags);
 CLI::Option* add_tiers_flag(CLI::App& app, FileFlags& flags);
 
-// What --tiers says, else the mode's packs, else what builders make by default.
-std::vector<format::Tier> chosen_tiers(const FileFlags& flags, bool fp8);
+// What --tiers says, else the mode's packs, else what builders make by default. has_cache: the engine reads
+// planes caches of such models.
+std::vector<format::Tier> chosen_tiers(const FileFlags& flags, bool has_cache);
 
 // Fills in mode, cache and tiers. Error (usage): nothing is left to build. Says what the engine will not
 // read.

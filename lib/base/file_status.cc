@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "base/os_call.h"
 #include "base/text.h"
 
 namespace planesmith {
@@ -12,6 +13,10 @@ namespace planesmith {
 bool unchanged(const struct stat& before, const struct stat& after) {
   return before.st_ino == after.st_ino && before.st_size == after.st_size &&
          before.st_mtim.tv_sec == after.st_mtim.tv_sec && before.st_mtim.tv_nsec == after.st_mtim.tv_nsec;
+}
+
+bool accessible(Os& os, const std::string& path, int mode) {
+  return retried([&] { return os.access(path.c_str(), mode); }) == 0;
 }
 
 std::string owner_and_mode(const struct stat& status) {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/os.h"
+
 namespace planesmith {
 
 // Whether two are one file, whatever its names: device and inode.
@@ -21,6 +23,9 @@ bool unchanged(const struct stat& before, const struct stat& after);
 inline std::uint64_t allocated_bytes(const struct stat& status) {
   return static_cast<std::uint64_t>(status.st_blocks) * 512;
 }
+
+// Whether the effective user may use the path so: R_OK, W_OK, X_OK. errno says why not.
+bool accessible(Os& os, const std::string& path, int mode);
 
 // "user alice (1000), mode 0644"
 std::string owner_and_mode(const struct stat& status);

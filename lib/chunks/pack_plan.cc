@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file_status.h"
 #include "base/paths.h"
 #include "base/space.h"
 #include "base/text.h"
@@ -56,7 +57,7 @@ std::uint64_t bytes_to_reuse(const PackOptions& options, const Context& context)
   for (const std::string& file : files_of_set(context.os, options.out, options.name))
     add(join(options.out, file));
   const std::string unfinished = join(options.out, "." + options.name + ".pack");
-  if (context.os.access(unfinished.c_str(), R_OK) == 0)
+  if (accessible(context.os, unfinished, R_OK))
     for (const std::string& file : list_dir(context.os, unfinished)) add(join(unfinished, file));
   return sum;
 }

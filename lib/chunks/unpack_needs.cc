@@ -111,9 +111,10 @@ void FrameUnpacker::look_beforehand() {
 Json FrameUnpacker::read_state(const Dir& staging) const {
   try {
     const File file = staging.open_read(kState);
-    std::string text(std::min<std::uint64_t>(file.size(), context_.memory / 4), '\0');
+    // A parser takes some times as much as the text, and the frames' buffers come beside it.
+    std::string text(std::min<std::uint64_t>(file.size(), context_.memory / 16), '\0');
     file.read({reinterpret_cast<std::uint8_t*>(text.data()), text.size()}, 0);
-    Json state = parse_json(text, file.path(), 64, context_.memory / 2);
+    Json state = parse_json(text, file.path(), 64, context_.memory / 4);
     if (state.is_object() && state.value("fingerprint", Json()).is_string() &&
         state.value("frames_done", Json()).is_number_unsigned())
       return state;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_status.h"
 #include "base/paths.h"
 #include "sink/pack_sink.h"
 #include "sink/planescache_sink.h"
@@ -46,7 +47,7 @@ std::string writable_base(const Context& context, const std::string& path) {
   std::string base = nearest_existing(context.os, path);
   if (!S_ISDIR(status(context.os, base).st_mode))
     throw Error(base, "is not a directory; choose another name");
-  if (context.os.access(base.c_str(), W_OK | X_OK) != 0)
+  if (!accessible(context.os, base, W_OK | X_OK))
     throw Error(base, fmt::format("is not writable: {}; choose another directory", std::strerror(errno)));
   return base;
 }

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_status.h"
 #include "base/json.h"
 #include "store/planted.h"
 
@@ -22,7 +23,7 @@ constexpr std::uint64_t kMostJson = 1 << 24;
 // too, as access() of old kernels does not know that a mount is read-only.
 std::string no_access(Os& os, const std::string& path, int mode) {
   const bool writing = (mode & W_OK) != 0;
-  if (os.access(path.c_str(), mode) != 0)
+  if (!accessible(os, path, mode))
     return fmt::format("is not {} ({})", writing ? "writable" : "readable", strerror(errno));
   struct statvfs st {};
   if (writing && os.statvfs(path.c_str(), &st) == 0 && (st.f_flag & ST_RDONLY) != 0)
