@@ -377,8 +377,8 @@ std::string Dir::read_text(const std::string& name, std::uint64_t max_bytes) con
 std::vector<std::string> Dir::list() const {
   // Opened once more: a listing has a position of its own.
   const int fd = retried([&] { return os_->openat(handle_->fd, ".", kOpenDirectory | O_CLOEXEC, 0); });
-  DIR* dir = fd < 0 ? nullptr : os_->fdopendir(fd);
-  if (dir == nullptr) {
+  DIR* dir = nullptr;
+  if (fd < 0 || retried([&] { return (dir = os_->fdopendir(fd)) == nullptr ? -1 : 0; }) != 0) {
     const int error = errno;
     if (fd >= 0) os_->close(fd);
     fail_errno(path_, "cannot read the directory", error);

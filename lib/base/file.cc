@@ -250,8 +250,9 @@ bool remove_dir_if_empty(Os& os, const std::string& path) {
 }
 
 std::vector<std::string> list_dir(Os& os, const std::string& path) {
-  DIR* dir = os.opendir(path.c_str());
-  if (dir == nullptr) fail_errno(path, "cannot read the directory", errno);
+  DIR* dir = nullptr;
+  if (retried([&] { return (dir = os.opendir(path.c_str())) == nullptr ? -1 : 0; }) != 0)
+    fail_errno(path, "cannot read the directory", errno);
   return read_entries(os, dir, path);
 }
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <errno.h>
 
+#include "base/error.h"
 #include "fault/fault_os.h"
 #include "format/pack.h"
 #include "format/planescache.h"
@@ -210,7 +211,15 @@ TEST_CASE("a server that forgets a handle for a moment is asked again: no operat
   for (std::uint64_t nth = 1;; nth += 7) {
     bench.clear();
     FaultOs os(bench.work.path(), Fault::fail(nth, ESTALE));
-    bench.build_with(os);
+    try {
+      bench.build_with(os);
+    } catch (const Error& error) {  // these cannot be made once more; the next run goes on
+      CAPTURE(std::string(error.what()));
+      const std::string at = os.hit_at();
+      CAPTURE(at);
+      CHECK((at.starts_with("close") || at.starts_with("readdir")));
+      bench.build_with(posix());
+    }
     if (!os.hit()) break;
     CAPTURE(os.hit_at());
     CHECK(digests(bench.out) == digests(bench.right.path()));
