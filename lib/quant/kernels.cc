@@ -8,16 +8,26 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace planesmith {
 namespace {
+
+#if defined(__x86_64__)
+// clang 14's builtin does not know the name.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
 
 std::vector<const Kernels*> find_available() {
   std::vector<const Kernels*> available = {&kScalarKernels};
 #if defined(__x86_64__)
   // The builtin also knows whether the operating system keeps the wide registers.
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("f16c"))
-    return available;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2") || !has_f16c()) return available;
   available.push_back(&kAvx2Kernels);
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
