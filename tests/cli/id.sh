@@ -97,7 +97,7 @@ rm -rf "$XDG_CACHE_HOME"
 for _ in $(seq 8); do verify-ckpt-id id "$d" --recompute -q >>"$WORK/ids" 2>"$WORK/err" & done; wait
 [ "$(sort -u "$WORK/ids" | wc -l)" = 1 ] || fail "runs at once disagree"
 [ -z "$(find "$XDG_CACHE_HOME" -name '*.tmp')" ] || fail "temporary files are left among what is remembered"
-for record in $(find "$XDG_CACHE_HOME" -name '*.json'); do python3 -m json.tool "$record" >/dev/null || fail "$record is no JSON"; done
+while read -r record; do python3 -m json.tool "$record" >/dev/null || fail "$record is no JSON"; done < <(find "$XDG_CACHE_HOME" -name '*.json')
 
 # Wrong use and broken directories.
 expect 2 verify-ckpt-id id

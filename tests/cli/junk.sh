@@ -23,7 +23,7 @@ tried=0 memory="--memory 64MiB -q" kinds="numbers string keys open"
 junk() {
   local file=$1 kind peak status; shift
   for kind in $kinds; do
-    mkdir -p -m 700 "$(dirname "$file")"; rm -f "$file"; ln "$kind" "$file" 2>/dev/null || cp "$kind" "$file"
+    (umask 077; mkdir -p "$(dirname "$file")"); rm -f "$file"; ln "$kind" "$file" 2>/dev/null || cp "$kind" "$file"
     read -r peak status < <(python3 peak.py "$@" $memory)
     [ "$peak" -le 128 ] || fail "$peak MiB for $kind in $file: $*"
     case $status in
@@ -46,7 +46,7 @@ fresh; junk "d/$D/manifest.json" build-planescache "$CK" -o d/c --ckpt-id a -n
 fresh; junk "d/$D/manifest.json" verify-ckpt-id rekey --from a --to b --planescache d/c -n
 fresh; junk "d/$D/meta.json" verify-ckpt-id check --planescache d/c
 fresh; junk "d/$D/meta.json" verify-ckpt-id prune --keep x --planescache d/c
-fresh; mkdir -p -m 700 "d/$D/.planesmith"; junk "d/$D/.planesmith/layer0.json" build-planescache "$CK" -o d/c --ckpt-id a
+fresh; (umask 077; mkdir -p "d/$D/.planesmith"); junk "d/$D/.planesmith/layer0.json" build-planescache "$CK" -o d/c --ckpt-id a
 fresh; junk "d/${P%.pack}.json" verify-ckpt-id check --store d/s
 fresh; junk "d/${P%.pack}.json" build-fp4-packs "$CK" -o d/s --tiers base --ckpt-id a
 fresh; junk "d/$P.manifest.json" verify-ckpt-id verify d/s
@@ -78,9 +78,9 @@ pack-chunks pack "$CK" --name set -o parts --part-size 100kB --frame-size 64kB -
 for command in "verify parts" "list parts" "unpack parts -C o" "verify parts --deep"; do
   cp -r parts p; junk p/manifest.set.json pack-chunks ${command/parts/p}; rm -rf p o
 done
-mkdir -p -m 700 o/.set.unpack; junk o/.set.unpack/state.json pack-chunks unpack parts -C o; rm -rf o
-mkdir -p -m 700 p/.set.pack; junk p/.set.pack/000.json pack-chunks pack "$CK" --name set -o p --part-size 100kB --frame-size 64kB; rm -rf p
-mkdir -p -m 700 r/.repack-experts; junk r/.repack-experts/build.json repack-experts build "$CK" r --levels 4 --granularity tensor; rm -rf r
+(umask 077; mkdir -p o/.set.unpack); junk o/.set.unpack/state.json pack-chunks unpack parts -C o; rm -rf o
+(umask 077; mkdir -p p/.set.pack); junk p/.set.pack/000.json pack-chunks pack "$CK" --name set -o p --part-size 100kB --frame-size 64kB; rm -rf p
+(umask 077; mkdir -p r/.repack-experts); junk r/.repack-experts/build.json repack-experts build "$CK" r --levels 4 --granularity tensor; rm -rf r
 # Configurations of the engine, dumps of its pool, traces; a page of serving.
 junk recipe.yaml verify-ckpt-id check --planescache c --store s --recipe recipe.yaml
 junk env.list verify-ckpt-id check --planescache c --store s --env-file env.list
