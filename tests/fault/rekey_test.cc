@@ -75,13 +75,13 @@ class Bench {
 
  private:
   void check_same(const std::map<std::string, std::string>& now) const {
-    for (const auto& [name, text] : new_) {
-      CAPTURE(name);
-      CHECK((now.contains(name) && now.at(name) == text));
+    for (const auto& file : new_) {
+      CAPTURE(file.first);
+      CHECK((now.contains(file.first) && now.at(file.first) == file.second));
     }
-    for (const auto& [name, text] : now) {
-      CAPTURE(name);
-      CHECK(new_.contains(name));
+    for (const auto& file : now) {
+      CAPTURE(file.first);
+      CHECK(new_.contains(file.first));
     }
   }
 
