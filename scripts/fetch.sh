@@ -208,7 +208,7 @@ check_archive() {
       if (!match($0, /"([^"\\]|\\.)*"/)) { name = $0; refuse("cannot be read"); next }
       name = plain(substr($0, RSTART + 1, RLENGTH - 2)); rest = substr($0, RSTART + RLENGTH); target = ""
       if (match(rest, /"([^"\\]|\\.)*"/)) target = plain(substr(rest, RSTART + 1, RLENGTH - 2))
-      if (type !~ /^[-dlh]$/) refuse("is no file, directory or link")
+      if (type !~ /^[-dlh]$/) refuse("is not a file, directory or link")
       if (leads_out(name)) refuse("does not stay in the directory")
       if ((name target) ~ /\\([abtnvfr]|0[0-3][0-7]|177)/) refuse("has control characters in its name")
       if (name == "" || name == ".") next

@@ -1,6 +1,5 @@
 // What a dry run says besides its plan: identity, directories, free space, what is there, bytes, memory, and
-// with
-// --estimate how long it takes.
+// with --estimate how long it takes.
 #pragma once
 
 #include <optional>

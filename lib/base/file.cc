@@ -271,12 +271,6 @@ std::vector<std::string> read_entries(Os& os, DIR* dir, const std::string& path)
   return names;
 }
 
-std::uint64_t free_space(Os& os, const std::string& path) {
-  struct statvfs st {};
-  if (os.statvfs(path.c_str(), &st) != 0) fail_errno(path, "cannot ask for free space", errno);
-  return static_cast<std::uint64_t>(st.f_bavail) * st.f_frsize;
-}
-
 std::string real_path(const std::string& path) {
   const std::unique_ptr<char, decltype(&::free)> resolved(::realpath(path.c_str(), nullptr), &::free);
   if (!resolved) fail_errno(path, "cannot resolve", errno);

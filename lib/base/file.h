@@ -74,9 +74,8 @@ void link_file(Os& os, const std::string& from,
 void remove_file(Os& os, const std::string& path);  // a file that is not there is no error
 bool remove_dir_if_empty(Os& os, const std::string& path);
 std::vector<std::string> list_dir(Os& os, const std::string& path);  // names, sorted, without . and ..
-std::uint64_t free_space(Os& os, const std::string& path);  // bytes an ordinary user may still write there
-std::string real_path(const std::string& path);             // all links resolved; the path must exist
-std::string read_link(Os& os, const std::string& path);     // the text of a symbolic link
+std::string real_path(const std::string& path);          // all links resolved; the path must exist
+std::string read_link(Os& os, const std::string& path);  // the text of a symbolic link
 std::string read_text(Os& os, const std::string& path, std::uint64_t max_bytes);
 
 // Replaces path by text in one step: written to path + ".tmp", synced, renamed, directory synced. The caller

@@ -81,8 +81,7 @@ std::string words(const Fidelity& fidelity, const FidelitySummary& sum) {
   if (sum.of_floats)
     text += fmt::format(
         " Against the {} weights, NVFP4 has a relative RMS error of {:.4f}, and what is served in 2 bits "
-        "{:.4f} "
-        "(means over tensors; mean |bias| {:.5f} and {:.5f} of the mean magnitude).",
+        "{:.4f} (means over tensors; mean |bias| {:.5f} and {:.5f} of the mean magnitude).",
         fidelity.source, sum.rms_nvfp4, sum.rms_codebook, sum.abs_bias_nvfp4, sum.abs_bias_codebook);
   return text;
 }

@@ -30,10 +30,10 @@ struct RangeOptions {
   std::uint64_t memory = 0;  // for bytes that arrived and were not released; at least one range is held
 };
 
-// Ranges are asked for in their order, so whoever wants them in about this order never waits for memory. A
-// broken connection goes on at the byte where it broke; a server that ignores ranges is read from the front
-// by one connection a file. All member functions may be called from any thread; once something has failed
-// for good, all of them throw that Error.
+// Ranges are asked for in their order, so a caller that wants them in about this order never waits for
+// memory. A broken connection goes on at the byte where it broke; a server that ignores ranges is read from
+// the front by one connection a file. All member functions may be called from any thread; once something has
+// failed for good, all of them throw that Error.
 class RangeReader {
  public:
   RangeReader(std::vector<RemoteSource> files, std::vector<RemoteRange> ranges, const Token& token,

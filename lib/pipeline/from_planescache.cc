@@ -158,7 +158,7 @@ class Assembly {
     const std::string base = writable_base(context_, parent_of(sink.describe()));
     Outlook::FileSystem& system = systems_[status(context_.os, base).st_dev];
     system.directory = base;
-    system.free = free_space(context_.os, base);
+    system.free = known_free_space(context_.os, base).value_or(0);
     system.needed += sink.space_needed(unfinished);
   }
 

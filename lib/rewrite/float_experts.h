@@ -1,4 +1,4 @@
-// The routed experts of a checkpoint that nobody has quantized yet: BF16, F16 or F32, one tensor for each or
+// The routed experts of a checkpoint that is not quantized yet: BF16, F16 or F32, one tensor for each or
 // all of a layer in one.
 #pragma once
 

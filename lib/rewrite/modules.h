@@ -45,7 +45,7 @@ struct Modules {
   std::set<std::string> unquantized;   // modules with a weight of two dimensions or more
 };
 
-// Errors: scales without a weight, a weight packed in a way that nobody knows, fused tensors that cannot be
+// Errors: scales without a weight, a weight packed in an unknown way, fused tensors that cannot be
 // split, shapes of weight and scales that do not agree.
 Modules find_modules(const Checkpoint& checkpoint, const QuantRecipe& recipe);
 

@@ -1,4 +1,4 @@
-// Names of variables that the engine silently ignores though somebody meant them.
+// Names of variables that the engine silently ignores though the user meant them.
 #include <fmt/format.h>
 
 #include <algorithm>

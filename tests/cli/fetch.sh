@@ -138,7 +138,7 @@ hostile 'does not stay' <dots.tar
 hostile 'leads out' <link.tar
 hostile 'leads out' <out.tar
 hostile 'no directory' <through.tar
-hostile 'no file, directory or link' <device.tar
+hostile 'not a file, directory or link' <device.tar
 hostile 'no file of the archive' <hard.tar
 zstd -qf setuid.tar -o $repo/bad.tar.zst.part.aa
 expect 0 stock me/cache bad --out bad $root
