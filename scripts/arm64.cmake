@@ -8,6 +8,8 @@ set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
 
 cmake_path(SET PLANESMITH_SYSROOT NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/../build/sysroot-arm64")
 set(CMAKE_SYSROOT ${PLANESMITH_SYSROOT})
+# The C library comes from there as well: that of the cross compiler's own packages gets no security updates.
+set(CMAKE_EXE_LINKER_FLAGS_INIT -B${PLANESMITH_SYSROOT}/usr/lib/aarch64-linux-gnu)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)

@@ -6,7 +6,7 @@
 #   curl        with HTTP and TLS and nothing else (Debian ships a shared library only)
 #   libarchive  without other libraries (Debian's needs libxml2, and that ICU)
 #   fmt         (Debian ships a shared library only)
-#   xxHash      choosing its instruction set when it runs (in Debian's shared library only)
+#   xxHash      for x86-64, choosing its instruction set when it runs (in Debian's shared library only)
 # apt checks the signature of a package; its upstream archive is compared with the digest below as well. Needs no root.
 # CC: the C compiler.
 set -euo pipefail
@@ -69,15 +69,16 @@ source_of fmtlib 84ce1c2d0be3a9863935137969dcec6970125caac032f82474640bfc8146358
 quietly cmake -S fmtlib -B fmtlib/build "${common[@]}" -DFMT_DOC=OFF -DFMT_TEST=OFF
 quietly cmake --build fmtlib/build --target install
 
-source_of xxhash 3bb6b7d6f30c591dd65aaaff1c8b7a5b94d81687998ca9400082c739a690436c
-parts=(xxhash)
-case $("${CC:-cc}" -dumpmachine) in x86_64-*) parts+=(xxh_x86dispatch) ;; esac
-cd xxhash
-quietly "${CC:-cc}" "$flags" -O2 -c "${parts[@]/%/.c}"
-quietly ar rcsD "$prefix/lib/libxxhash.a" "${parts[@]/%/.o}"
-quietly make libxxhash.pc "PREFIX=$prefix"
-cp libxxhash.pc "$prefix/lib/pkgconfig/"
-cp xxhash.h xxh3.h xxh_x86dispatch.h "$prefix/include/"
+case $("${CC:-cc}" -dumpmachine) in x86_64-*)
+  source_of xxhash 3bb6b7d6f30c591dd65aaaff1c8b7a5b94d81687998ca9400082c739a690436c
+  cd xxhash
+  quietly "${CC:-cc}" "$flags" -O2 -c xxhash.c xxh_x86dispatch.c
+  quietly ar rcsD "$prefix/lib/libxxhash.a" xxhash.o xxh_x86dispatch.o
+  quietly make libxxhash.pc "PREFIX=$prefix"
+  cp libxxhash.pc "$prefix/lib/pkgconfig/"
+  cp xxhash.h xxh3.h xxh_x86dispatch.h "$prefix/include/"
+  ;;
+esac
 
 cd "$prefix" && rm -rf work
 : >complete

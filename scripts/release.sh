@@ -6,8 +6,8 @@
 # programs as well. scripts/Dockerfile copies what this leaves in build/portable. The same commit and packages give the same
 # bytes, whatever the directory and the day.
 #
-# ARCH=aarch64 makes it for that machine (scripts/install-deps.sh arm64 brings the cross compiler). SOURCE_DATE_EPOCH: the time that files get (that of
-# the last commit).
+# ARCH=aarch64 makes it for that machine with a cross compiler. SOURCE_DATE_EPOCH: the time that files get (that of the last
+# commit).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
@@ -19,14 +19,14 @@ export LC_ALL=C ARCH=${ARCH:-$(uname -m)} SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:
 [ -n "$SOURCE_DATE_EPOCH" ] || die "this is not a git repository: set SOURCE_DATE_EPOCH to the time that files get"
 version=$(sed -n 's/^project(planesmith VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 name=planesmith-$version-linux-$ARCH
-build=build/portable toolchain=()
+build=build/portable needs=(portable) toolchain=()
 case $ARCH in
   "$(uname -m)") ;;
-  aarch64) export CC=aarch64-linux-gnu-gcc; build=build/portable-$ARCH toolchain=(--toolchain "$PWD/scripts/arm64.cmake") ;;
+  aarch64) export CC=aarch64-linux-gnu-gcc; build=build/portable-$ARCH; needs+=(arm64) toolchain=(--toolchain "$PWD/scripts/arm64.cmake") ;;
   *) die "ARCH=$ARCH: this machine makes $(uname -m) and aarch64" ;;
 esac
 
-./scripts/install-deps.sh portable
+for what in "${needs[@]}"; do ./scripts/install-deps.sh "$what"; done
 ./scripts/portable-deps.sh "$build/deps" "${toolchain[@]}"
 cmake --preset portable -B "$build" "${toolchain[@]}" >/dev/null
 cmake --build "$build" --target documents
@@ -37,12 +37,15 @@ cmake --install "$build" --prefix "$root" --strip >/dev/null
 # Whose code is in the programs: archives that the linker took members of, headers that were compiled, and Chart.js.
 files_used() {
   sed -n '/^Memory Configuration/q; s/^\(\/[^(]*\.a\)(.*/\1/p' "$build"/apps/*.map
-  ninja -C "$build" -t deps | awk '/^[^ ]/ { ours = /^(lib|apps)\// } ours && $1 ~ /^\// { print $1 }'
+  # A compiler cache may have made paths relative to the build directory.
+  ninja -C "$build" -t deps |
+    awk -v build="$build/" '/^[^ ]/ { ours = /^(lib|apps)\// } ours && /^ / { print ($1 ~ /^\// ? "" : build) $1 }'
   echo /usr/share/javascript/chart.js/chart.min.js
 }
 packages_used() {
   # A cross compiler's libraries are those of this machine's packages, in a directory of this tree.
-  files_used | xargs realpath | sed "s|^$PWD/build/sysroot-[^/]*/|/|; /^\/usr\/\(lib\|include\)\//s|/$ARCH-linux-gnu/|/$(uname -m)-linux-gnu/|" |
+  files_used | sort -u | xargs realpath |
+    sed "s|^$PWD/build/sysroot-[^/]*/\(.*\)/$ARCH-linux-gnu/|/\1/$(uname -m)-linux-gnu/|; s|^$PWD/build/sysroot-[^/]*/|/|" |
     grep -v "^$PWD/" | sort -u | xargs dpkg -S | sed 's/: .*//' | sort -u
 }
 licences=$root/share/doc/planesmith/licences

@@ -25,7 +25,7 @@ mkdir -p "$root/demo" && cp -r "$GOLDEN/ds4-mini/checkpoint" "$root/demo/"
 # Nothing starts in there, and its end takes down nothing here.
 inside() { chroot "$root" env DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp "$@"; }
 expect 0 inside apt-get install -y --no-install-recommends /planesmith.deb
-for program in build-planescache build-fp4-packs verify-ckpt-id pack-chunks repack-experts; do
+for program in $(cd "$SOURCE/apps" && echo *.cc | sed 's/\.cc//g'); do
   expect 0 inside $program --version
   for file in man/man1/$program.1 bash-completion/completions/$program zsh/vendor-completions/_$program; do
     [ -e "$root/usr/share/$file" ] || [ -e "$root/usr/share/$file.gz" ] || fail "the package has no $file"
