@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -35,10 +36,11 @@ std::uint64_t size_of(const std::string& directory) {
   return sum;
 }
 
-std::vector<std::string> files_of(const std::string& directory, const std::string& suffix) {
+// The shards of a checkpoint, the parts of a cache.
+std::vector<std::string> data_files(const std::string& directory) {
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(directory))
-    if (entry.path().string().ends_with(suffix)) files.push_back(entry.path());
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
+    if (entry.is_regular_file() && entry.path().extension() != ".json") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -113,6 +115,7 @@ class Scaling {
       for (const auto& [granularity, target] : {std::pair{"tensor-sym", 1.4}, std::pair{"block32", 4.0}})
         against_copy(fmt::format("repack-experts build {}", granularity), "repack-experts",
                      {"build", in_, out_ + "/r", "--levels", "4", "--granularity", granularity}, target);
+      made_from_cache();
     }
     where_ = "memory";
     out_ = memory_ / "out";
@@ -139,7 +142,7 @@ class Scaling {
     run_program("make-checkpoint", {"--out", in_, "--layers", fmt::to_string(kLayers), "--experts",
                                     fmt::to_string(experts), "--hidden", "4096", "--intermediate", "2048",
                                     "--shards", "48", "--fill-layers", fmt::format("0-{}", kLayers - 1)});
-    shards_ = files_of(in_, ".safetensors");
+    shards_ = data_files(in_);
   }
 
   void against_copy(const std::string& name, const std::string& program,
@@ -153,6 +156,21 @@ class Scaling {
           out = size_of(out_);
         },
         [&](int threads) { copy(shards_, in, out, threads, out_); });
+  }
+
+  // Reading alone, and what starts from the cache that the checkpoint makes.
+  void made_from_cache() {
+    const std::string cache = memory_ / "cache";
+    run_program("build-planescache", {in_, "--ckpt-id", "bench", "--backend", "cpu", "-o", cache});
+    if (where_ == "memory") against_copy("repack-experts gate", "repack-experts", {"gate", in_}, 4.0);
+    const std::string in = std::exchange(in_, cache);
+    const std::vector<std::string> shards = std::exchange(shards_, data_files(cache));
+    against_copy("build-fp4-packs --from-planescache", "build-fp4-packs",
+                 {"--from-planescache", cache, "-o", out_ + "/s", "--reflink", "never"}, 1.25);
+    if (where_ == "memory") against_copy("verify-ckpt-id verify", "verify-ckpt-id", {"verify", cache}, 1.25);
+    in_ = in;
+    shards_ = shards;
+    std::filesystem::remove_all(cache);
   }
 
   // Each count: work and yardstick in turns, each into an empty directory.
