@@ -26,9 +26,9 @@ struct Finding {
 
 struct AuditRequest {
   std::string checkpoint;
-  std::optional<std::string> against;  // the checkpoint this one was made from
-  std::optional<Profile> profile;      // what the model should be
-  std::uint64_t world = 1;             // tensor-parallel ranks it is to be served with
+  std::optional<std::string> against{};  // the checkpoint this one was made from
+  std::optional<Profile> profile{};      // what the model should be
+  std::uint64_t world = 1;               // tensor-parallel ranks it is to be served with
   std::string against_cache{};  // root of a planes cache, or a store, that it is to be served from; or empty
 };
 

@@ -82,6 +82,7 @@ struct Evp {
   std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context{EVP_MD_CTX_new(), &EVP_MD_CTX_free};
 
   explicit Evp(const EVP_MD* algorithm) {
+    check(algorithm != nullptr);
     check(context != nullptr && EVP_DigestInit_ex(context.get(), algorithm, nullptr) == 1);
   }
   void update(const void* data, std::size_t n) { check(EVP_DigestUpdate(context.get(), data, n) == 1); }
@@ -98,10 +99,15 @@ struct Evp {
 
 }  // namespace
 
+// The algorithms are looked up once: EVP_sha256() has each new digest look its provider up under locks, where
+// many threads that begin at once wait for each other.
 struct Sha256::State : Evp {
   using Evp::Evp;
 };
-Sha256::Sha256() : state_(std::make_unique<State>(EVP_sha256())) {}
+Sha256::Sha256() {
+  static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  state_ = std::make_unique<State>(algorithm);
+}
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256::~Sha256() = default;
 void Sha256::update(ConstBytes data) {
@@ -114,7 +120,9 @@ Sha256Digest Sha256::finish() {
 struct GitBlobSha1::State : Evp {
   using Evp::Evp;
 };
-GitBlobSha1::GitBlobSha1(std::uint64_t size) : state_(std::make_unique<State>(EVP_sha1())) {
+GitBlobSha1::GitBlobSha1(std::uint64_t size) {
+  static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA1", nullptr);
+  state_ = std::make_unique<State>(algorithm);
   const std::string head = fmt::format("blob {}", size);
   state_->update(head.c_str(), head.size() + 1);
 }

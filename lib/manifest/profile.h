@@ -16,12 +16,12 @@ namespace planesmith {
 
 struct Profile {
   std::string name;
-  std::string revision;                         // of the checkpoint; empty: not known
-  std::optional<format::Geometry> geometry;     // none: not known
-  std::uint64_t first_dense = 0;                // dense layers in front of the first sparse one
-  std::vector<std::string> families;            // "MXFP4", ...; empty: not known
-  std::optional<std::uint64_t> expert_tensors;  // weights of routed experts in the checkpoint
-  std::map<std::string, std::string> pins;      // "ckpt_id" of a published cache, "engine_commit", ...
+  std::string revision{};                         // of the checkpoint; empty: not known
+  std::optional<format::Geometry> geometry{};     // none: not known
+  std::uint64_t first_dense = 0;                  // dense layers in front of the first sparse one
+  std::vector<std::string> families{};            // "MXFP4", ...; empty: not known
+  std::optional<std::uint64_t> expert_tensors{};  // weights of routed experts in the checkpoint
+  std::map<std::string, std::string> pins{};      // "ckpt_id" of a published cache, "engine_commit", ...
 
   std::vector<std::uint64_t> sparse_layers() const;  // indices; empty where the geometry is not known
 };

@@ -110,6 +110,7 @@ class Scaling {
       against_copy("build-planescache, six parts", "build-planescache", build, 1.20);
       against_copy("build-planescache, one layer", "build-planescache", with(build, {"--layers", "0"}), 1.6,
                    kLayers);
+      large_layer();
       against_copy("build-planescache, three packs", "build-planescache",
                    with(build, {"--store", out_ + "/s", "--tiers", "base,delta,fp4"}), 1.25);
       for (const auto& [granularity, target] : {std::pair{"tensor-sym", 1.4}, std::pair{"block32", 4.0}})
@@ -132,17 +133,46 @@ class Scaling {
     return words;
   }
 
-  // Layers of 27 MB for each expert; as many experts as memory has room for, 16 at most.
+  // Layers of 13 MB for each expert; as many experts as memory has room for, 48 at most.
   void make_checkpoint() {
-    const std::uint64_t room = std::filesystem::space(kInMemory).available, of_expert = kLayers * 27'000'000;
-    const std::uint64_t experts = std::clamp<std::uint64_t>(
+    const std::uint64_t room = std::filesystem::space(kInMemory).available, of_expert = kLayers * 13'500'000;
+    experts_ = std::clamp<std::uint64_t>(
         std::min(room, std::filesystem::space(runner_.settings().directory).available) / (7 * of_expert), 1,
-        std::min<std::uint64_t>(16, 4 * static_cast<std::uint64_t>(hardware_threads())));
+        std::min<std::uint64_t>(48, 4 * static_cast<std::uint64_t>(hardware_threads())));
     in_ = memory_ / "in";
-    run_program("make-checkpoint", {"--out", in_, "--layers", fmt::to_string(kLayers), "--experts",
-                                    fmt::to_string(experts), "--hidden", "4096", "--intermediate", "2048",
-                                    "--shards", "48", "--fill-layers", fmt::format("0-{}", kLayers - 1)});
+    fill(in_, kLayers, experts_, kLayers);
     shards_ = data_files(in_);
+  }
+
+  static void fill(const std::string& directory, std::uint64_t layers, std::uint64_t experts,
+                   std::uint64_t filled) {
+    run_program("make-checkpoint", {"--out", directory, "--layers", fmt::to_string(layers), "--experts",
+                                    fmt::to_string(experts), "--hidden", "4096", "--intermediate", "2048",
+                                    "--shards", "48", "--fill-layers", fmt::format("0-{}", filled - 1)});
+  }
+
+  // Measures with another input in memory, which is removed afterwards.
+  void with_input(const std::string& name, const std::function<void(const std::string&)>& make,
+                  const std::function<void()>& measures) {
+    const std::string in = std::exchange(in_, memory_ / name);
+    make(in_);
+    const std::vector<std::string> shards = std::exchange(shards_, data_files(in_));
+    measures();
+    std::filesystem::remove_all(in_);
+    in_ = in;
+    shards_ = shards;
+  }
+
+  // A layer of a real size: what a process takes besides its work does not show.
+  void large_layer() {
+    const std::uint64_t experts = std::min<std::uint64_t>(256, kLayers * experts_);
+    with_input(
+        "large", [&](const std::string& directory) { fill(directory, 2, experts, 1); },
+        [&] {
+          against_copy(
+              fmt::format("build-planescache, one layer of {} experts", experts), "build-planescache",
+              {in_, "--ckpt-id", "bench", "--backend", "cpu", "-o", out_ + "/c", "--layers", "0"}, 1.6);
+        });
   }
 
   void against_copy(const std::string& name, const std::string& program,
@@ -160,17 +190,20 @@ class Scaling {
 
   // Reading alone, and what starts from the cache that the checkpoint makes.
   void made_from_cache() {
-    const std::string cache = memory_ / "cache";
-    run_program("build-planescache", {in_, "--ckpt-id", "bench", "--backend", "cpu", "-o", cache});
+    const std::string checkpoint = in_;
     if (where_ == "memory") against_copy("repack-experts gate", "repack-experts", {"gate", in_}, 4.0);
-    const std::string in = std::exchange(in_, cache);
-    const std::vector<std::string> shards = std::exchange(shards_, data_files(cache));
-    against_copy("build-fp4-packs --from-planescache", "build-fp4-packs",
-                 {"--from-planescache", cache, "-o", out_ + "/s", "--reflink", "never"}, 1.25);
-    if (where_ == "memory") against_copy("verify-ckpt-id verify", "verify-ckpt-id", {"verify", cache}, 1.25);
-    in_ = in;
-    shards_ = shards;
-    std::filesystem::remove_all(cache);
+    with_input(
+        "cache",
+        [&](const std::string& cache) {
+          run_program("build-planescache",
+                      {checkpoint, "--ckpt-id", "bench", "--backend", "cpu", "-o", cache});
+        },
+        [&] {
+          against_copy("build-fp4-packs --from-planescache", "build-fp4-packs",
+                       {"--from-planescache", in_, "-o", out_ + "/s", "--reflink", "never"}, 1.25);
+          if (where_ == "memory")
+            against_copy("verify-ckpt-id verify", "verify-ckpt-id", {"verify", in_}, 1.25);
+        });
   }
 
   // Each count: work and yardstick in turns, each into an empty directory.
@@ -255,6 +288,7 @@ class Scaling {
   const std::vector<int> counts_;
   const Directory memory_, disk_;
   std::string in_, where_, out_;
+  std::uint64_t experts_ = 0;  // in each layer of the checkpoint
   std::vector<std::string> shards_;
   std::vector<Series> series_;
 };

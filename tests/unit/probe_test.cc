@@ -132,7 +132,8 @@ TEST_CASE("a planes cache with one thing wrong") {
                  "layer 2 fp2: is missing"});
   }
   SUBCASE("the split mode was not built") {
-    const std::string miss = misses(served.check({.fp4 = format::Fp4Tier::quintal, .tiers = {{}}})).at(0);
+    const std::string miss =
+        misses(served.check({.fp4 = format::Fp4Tier::quintal, .tiers = std::vector<format::Tier>{}})).at(0);
     CHECK(miss ==
           "cache: the directory is not there; the nearest one's meta.json differs in fp4_split: cache has "
           "false, engine would ask \"w4q\"");

@@ -105,7 +105,7 @@ TEST_CASE("the reference's files and figures, for every granularity and number o
     for (const auto& [file, entry] : want.items()) {
       const auto& this_file = file;  // clang 14 captures no structured bindings
       CAPTURE(this_file);
-      CHECK(sha256_hex(file_contents(scratch / ("out/" + file))) == entry["sha256"]);
+      CHECK(sha256_hex(file_contents(scratch / ("out/" + file))) == entry["sha256"].get<std::string>());
       for (const char* figure : {"file", "n_expert_tensors", "rms_err", "rel_rms", "codebooks"})
         CHECK(stats["files"][file][figure] == entry[figure]);
       ++files;
