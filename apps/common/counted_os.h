@@ -36,7 +36,9 @@ class CountedOs : public Os, public MemoryFiles {
     if (n > 0) bytes.fetch_add(static_cast<std::uint64_t>(n), std::memory_order_relaxed);
     return n;
   }
-  std::atomic<std::uint64_t> read_{0}, written_{0};
+  // Every thread changes them all the time: each has a cache line of its own.
+  alignas(64) std::atomic<std::uint64_t> read_{0};
+  alignas(64) std::atomic<std::uint64_t> written_{0};
 };
 
 }  // namespace planesmith

@@ -43,8 +43,9 @@ class ProgressLine : public Progress {
   std::mutex mutex_;
   std::string stage_;  // empty: no stage is running
   std::uint64_t total_ = 0;
-  std::atomic<std::uint64_t> done_{0};
-  std::atomic<std::uint64_t> layers_{0}, layers_done_{0};
+  // Every thread changes it all the time, and reads what follows: they are on different cache lines.
+  alignas(64) std::atomic<std::uint64_t> done_{0};
+  alignas(64) std::atomic<std::uint64_t> layers_{0}, layers_done_{0};
   std::atomic<std::int64_t> next_show_{0};  // Clock ticks
   Clock::time_point started_;
   bool line_on_screen_ = false, had_stages_ = false;
