@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -355,13 +357,23 @@ bool run(FaultOs& os, const std::function<void(planesmith::Os&)>& work) {
   return os.hit();
 }
 
+std::uint64_t stride() {
+  static const std::uint64_t value = [] {
+    const char* const text = getenv("FAULT_STRIDE");
+    const std::uint64_t n = text == nullptr ? 1 : strtoull(text, nullptr, 10);
+    if (n > 1) printf("FAULT_STRIDE: one of %llu faults is tried\n", static_cast<unsigned long long>(n));
+    return std::max<std::uint64_t>(n, 1);
+  }();
+  return value;
+}
+
 }  // namespace
 
 std::uint64_t fail_each(const std::string& root, int error, bool lasting,
                         const std::function<void()>& prepare,
                         const std::function<void(planesmith::Os&)>& work,
                         const std::function<void(const FaultOs&)>& after) {
-  for (std::uint64_t nth = 1;; ++nth) {
+  for (std::uint64_t nth = 1;; nth += stride()) {
     prepare();
     FaultOs os(root, Fault::fail(nth, error, lasting));
     const bool hit = run(os, work);
@@ -374,8 +386,8 @@ std::uint64_t crash_each(const std::string& root, const std::function<void()>& p
                          const std::function<void(planesmith::Os&)>& work,
                          const std::function<void(const FaultOs&)>& after,
                          const std::map<std::string, int, std::less<>>& missing, std::uint64_t step) {
-  std::uint64_t faults = 0;
-  for (std::uint64_t nth = 1;; nth += step) {
+  std::uint64_t points = 0;
+  for (std::uint64_t nth = 1;; nth += step * stride(), points += stride()) {
     for (const Loss loss : kLosses) {
       prepare();
       Fault fault = Fault::crash_after(nth);
@@ -384,8 +396,7 @@ std::uint64_t crash_each(const std::string& root, const std::function<void()>& p
       const bool hit = run(os, work);
       if (hit) os.lose_power(loss, static_cast<unsigned>(nth));
       after(os);
-      if (!hit) return faults;
-      ++faults;
+      if (!hit) return points * std::size(kLosses);
     }
   }
 }
