@@ -1,5 +1,5 @@
 // How work is spread over several threads. Besides, stream_ahead() has a thread that reads (base/stream.h),
-// and a download has one that drives libcurl (hub/exchange.h).
+// and a download has a few that drive libcurl (hub/transfer_loop.h).
 #pragma once
 
 #include <cstddef>

@@ -119,13 +119,16 @@ void FrameUnpacker::unpack_frames(const Target& target, std::span<const std::siz
     context_.check_stop();
     auto& reader = readers[static_cast<std::size_t>(w)];
     if (!reader) reader = std::make_unique<FrameReader>(m_);
-    const std::size_t f = by_file[file][i];
-    const std::string& part =
-        stream_ || feed_ ? m_.parts[m_.frames[f].part].path : set_.parts[m_.frames[f].part];
+    std::size_t f = by_file[file][i];
     ConstBytes frame;
     if (feed_) {
-      frame = feed_->read(f);
-    } else if (stream_) {
+      const FrameFeed::Arrived arrived = feed_->next(frames.back() + 1);
+      f = arrived.f;
+      frame = arrived.bytes;
+    }
+    const std::string& part =
+        stream_ || feed_ ? m_.parts[m_.frames[f].part].path : set_.parts[m_.frames[f].part];
+    if (stream_) {
       auto lock = gate.lock();
       gate.wait(lock, [&] { return next == i; });
       lock.unlock();
@@ -133,7 +136,7 @@ void FrameUnpacker::unpack_frames(const Target& target, std::span<const std::siz
       lock.lock();
       ++next;
       gate.changed();
-    } else {
+    } else if (!feed_) {
       frame = reader->read(File::open_read(context_.os, part), f);
     }
     const ConstBytes content = content_of(*reader, frame, f, part);

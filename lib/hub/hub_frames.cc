@@ -1,5 +1,7 @@
 #include "hub/hub_frames.h"
 
+#include <algorithm>
+
 #include "base/file.h"
 
 namespace planesmith::hub {
@@ -15,8 +17,13 @@ HubFrames::HubFrames(const Source& source, std::string directory, const chunks::
       directory_(std::move(directory)),
       manifest_(manifest),
       options_(options),
-      context_(context),
-      range_of_(manifest.frames.size(), kNowhere) {}
+      context_(context) {}
+
+RemoteRange HubFrames::range_of(const Run& run) const {
+  const chunks::FrameEntry& first = manifest_.frames[run.begin];
+  const chunks::FrameEntry& last = manifest_.frames[run.end - 1];
+  return {.file = first.part, .offset = first.offset, .size = last.offset + last.size - first.offset};
+}
 
 // Frames that follow each other in a part come in one range, as long as it does not get too large.
 void HubFrames::expect(std::span<const std::size_t> frames) {
@@ -25,29 +32,49 @@ void HubFrames::expect(std::span<const std::size_t> frames) {
   const std::uint64_t most = range_size(total, options_);
   for (const std::size_t f : frames) {
     const chunks::FrameEntry& frame = manifest_.frames[f];
-    const bool joined = !ranges_.empty() && ranges_.back().file == frame.part &&
-                        ranges_.back().offset + ranges_.back().size == frame.offset &&
-                        ranges_.back().size + frame.size <= most;
-    if (!joined) {
-      ranges_.push_back({.file = frame.part, .offset = frame.offset, .size = 0});
-      left_.push_back(0);
-    }
-    ranges_.back().size += frame.size;
-    ++left_.back();
-    range_of_[f] = ranges_.size() - 1;
+    const RemoteRange before = runs_.empty() ? RemoteRange{} : range_of(runs_.back());
+    const bool joined = !runs_.empty() && runs_.back().end == f && before.file == frame.part &&
+                        before.offset + before.size == frame.offset && before.size + frame.size <= most;
+    if (!joined) runs_.push_back({.begin = f, .given = f});
+    runs_.back().end = f + 1;
   }
   std::vector<RemoteSource> parts;
   for (const FileEntry& part : manifest_.parts) {
     const std::string path = directory_.empty() ? part.path : join(directory_, part.path);
     parts.push_back({.url = source_.file(path), .name = path, .size = part.size});
   }
-  reader_ = std::make_unique<RangeReader>(std::move(parts), ranges_, source_.token(), options_, context_);
+  std::vector<RemoteRange> ranges;
+  for (const Run& run : runs_) ranges.push_back(range_of(run));
+  reader_ = std::make_unique<RangeReader>(std::move(parts), ranges, source_.token(), options_, context_);
 }
 
-ConstBytes HubFrames::read(std::size_t f) {
-  const chunks::FrameEntry& frame = manifest_.frames[f];
-  const std::uint64_t begin = frame.offset - ranges_[range_of_[f]].offset;
-  return reader_->wait(range_of_[f], begin + frame.size).subspan(begin);
+// The next frames of the ranges that may be on their way. Those come first of whose range the fewest are at
+// work: threads that write into one file wait for each other.
+std::vector<RangeFront> HubFrames::wanted(std::size_t end) {
+  const std::lock_guard lock(mutex_);
+  while (first_run_ < runs_.size() && runs_[first_run_].given == runs_[first_run_].end) ++first_run_;
+  const std::size_t window = 4 * static_cast<std::size_t>(options_.connections);
+  std::vector<RangeFront> fronts;
+  for (std::size_t r = first_run_; r < runs_.size() && r - first_run_ < window; ++r) {
+    const Run& run = runs_[r];
+    if (run.given == run.end || run.given >= end) continue;
+    const chunks::FrameEntry& frame = manifest_.frames[run.given];
+    fronts.push_back({.range = r, .size = frame.offset + frame.size - manifest_.frames[run.begin].offset});
+  }
+  std::stable_sort(fronts.begin(), fronts.end(), [&](const RangeFront& a, const RangeFront& b) {
+    return runs_[a.range].at_work() < runs_[b.range].at_work();
+  });
+  return fronts;
+}
+
+HubFrames::Arrived HubFrames::next(std::size_t end) {
+  const std::lock_guard turn(turn_);
+  const std::vector<RangeFront> fronts = wanted(end);
+  const RangeFront& front = fronts.at(reader_->wait_any(fronts));
+  const ConstBytes bytes = reader_->wait(front);
+  const std::lock_guard lock(mutex_);
+  const std::size_t f = runs_[front.range].given++;
+  return {.f = f, .bytes = bytes.last(manifest_.frames[f].size)};
 }
 
 bool HubFrames::read_again(std::size_t f, ConstBytes& frame) {
@@ -64,12 +91,17 @@ bool HubFrames::read_again(std::size_t f, ConstBytes& frame) {
 }
 
 void HubFrames::done(std::size_t f) {
-  const std::size_t range = range_of_[f];
+  std::size_t range = 0;
   bool whole = false;
   {
     const std::lock_guard lock(mutex_);
     again_.erase(f);
-    whole = --left_[range] == 0;
+    range = static_cast<std::size_t>(
+        std::upper_bound(runs_.begin(), runs_.end(), f,
+                         [](std::size_t frame, const Run& run) { return frame < run.end; }) -
+        runs_.begin());
+    Run& run = runs_[range];
+    whole = ++run.done == run.end - run.begin;
   }
   if (whole) reader_->release(range);
 }

@@ -21,18 +21,24 @@ class HubFrames : public chunks::FrameFeed {
             const RangeOptions& options, const Context& context);
 
   void expect(std::span<const std::size_t> frames) override;
-  ConstBytes read(std::size_t f) override;
+  Arrived next(std::size_t end) override;
   bool read_again(std::size_t f, ConstBytes& frame) override;
   void done(std::size_t f) override;
 
-  std::uint64_t received() const { return reader_ ? reader_->received() : 0; }
-
  private:
+  // Whole frames that follow each other in a part, and come in one range.
+  struct Run {
+    std::size_t begin = 0, end = 0;  // frames
+    std::size_t given = 0;           // the next to be given
+    std::size_t done = 0;            // how many
+    std::size_t at_work() const { return given - begin - done; }
+  };
   struct Again {
     int times = 0;
     std::vector<std::uint8_t> bytes{};
   };
-  static constexpr std::size_t kNowhere = SIZE_MAX;
+  RemoteRange range_of(const Run& run) const;
+  std::vector<RangeFront> wanted(std::size_t end);
 
   const Source& source_;
   const std::string directory_;
@@ -40,10 +46,10 @@ class HubFrames : public chunks::FrameFeed {
   const RangeOptions options_;
   const Context& context_;
   std::unique_ptr<RangeReader> reader_;
-  std::vector<RemoteRange> ranges_;    // whole frames each
-  std::vector<std::size_t> range_of_;  // by frame; kNowhere: not expected
-  std::mutex mutex_;                   // guards what follows
-  std::vector<std::size_t> left_;      // by range: frames that are not done
+  std::mutex turn_;            // held by the thread that waits for what arrives; the others wait for it
+  std::mutex mutex_;           // guards what follows
+  std::vector<Run> runs_;      // by range
+  std::size_t first_run_ = 0;  // the first with frames that were not given
   std::map<std::size_t, Again> again_;
 };
 

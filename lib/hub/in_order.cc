@@ -34,7 +34,7 @@ ConstBytes InOrder::next(std::size_t index) {
   }
   if (range_ == ranges_.size() || ranges_[range_].file != index) return {};
   const std::uint64_t n = std::min(kMostPiece, ranges_[range_].size - taken_);
-  const ConstBytes bytes = reader_->wait(range_, taken_ + n).subspan(taken_);
+  const ConstBytes bytes = reader_->wait({.range = range_, .size = taken_ + n}).subspan(taken_);
   taken_ += n;
   return bytes;
 }

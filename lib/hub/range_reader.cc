@@ -1,31 +1,87 @@
 #include "hub/range_reader.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "base/size.h"
-#include "hub/range_worker.h"
+#include "hub/range_table.h"
+#include "hub/transfer_loop.h"
 
 namespace planesmith::hub {
+namespace {
 
-RangeReader::RangeReader(std::vector<RemoteSource> files, std::vector<RemoteRange> ranges, const Token& token,
-                         const RangeOptions& options, const Context& context)
-    : worker_(std::make_unique<Worker>(std::move(files), ranges, token, options, context)) {}
+// Threads that transfer. One moves 1.75 GB/s; a few connections or threads have no use for more.
+std::size_t loops_for(const RangeOptions& options, const Context& context) {
+  constexpr int kMost = 8, kConnectionsEach = 2;
+  return static_cast<std::size_t>(
+      std::clamp(std::min(options.connections / kConnectionsEach, context.threads / 2), 1, kMost));
+}
+
+}  // namespace
+
+class RangeReader::Inside {
+ public:
+  Inside(std::vector<RemoteSource> files, const std::vector<RemoteRange>& ranges, const Token& token,
+         const RangeOptions& options, const Context& context)
+      : token_(token), context_(context), table_(std::move(files), ranges, options, context.progress, [this] {
+          for (const auto& loop : loops_) loop->wake();
+        }) {
+    const std::size_t count = loops_for(options, context);
+    const auto connections = static_cast<std::size_t>(options.connections);
+    for (std::size_t i = 0; i < count; ++i)
+      loops_.push_back(std::make_unique<TransferLoop>(
+          table_, connections / count + (i < connections % count ? 1 : 0), token_, context_));
+    for (const auto& loop : loops_) start(*loop);
+  }
+
+  ~Inside() {
+    table_.end();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  RangeTable& table() { return table_; }
+
+ private:
+  // A thread that the system refuses to start means fewer connections, unless it is the first.
+  void start(TransferLoop& loop) {
+    try {
+      threads_.emplace_back([&loop] { loop.run(); });
+    } catch (const std::exception&) {
+      if (threads_.empty()) throw;
+    }
+  }
+
+  const Token token_;
+  const Context& context_;
+  RangeTable table_;
+  std::vector<std::unique_ptr<TransferLoop>> loops_;
+  std::vector<std::thread> threads_;
+};
+
+RangeReader::RangeReader(std::vector<RemoteSource> files, const std::vector<RemoteRange>& ranges,
+                         const Token& token, const RangeOptions& options, const Context& context)
+    : inside_(std::make_unique<Inside>(std::move(files), ranges, token, options, context)) {}
 RangeReader::~RangeReader() = default;
 
-ConstBytes RangeReader::wait(std::size_t range, std::uint64_t size) {
-  return worker_->wait(range, size);
+ConstBytes RangeReader::wait(const RangeFront& front) {
+  wait_any({&front, 1});
+  return inside_->table().front(front);
+}
+
+std::size_t RangeReader::wait_any(std::span<const RangeFront> fronts) {
+  return inside_->table().wait_any(fronts);
 }
 
 void RangeReader::release(std::size_t range) {
-  worker_->release(range);
+  inside_->table().release(range);
 }
 
-std::vector<std::uint8_t> RangeReader::again(const RemoteRange& range) {
-  return worker_->again(range);
-}
-
-std::uint64_t RangeReader::received() const {
-  return worker_->received();
+std::vector<std::uint8_t> RangeReader::again(const RemoteRange& want) {
+  const std::size_t range = inside_->table().add_again(want);
+  const ConstBytes bytes = wait({.range = range, .size = want.size});
+  std::vector<std::uint8_t> copy(bytes.begin(), bytes.end());
+  release(range);
+  return copy;
 }
 
 void append_ranges(std::vector<RemoteRange>& ranges, std::size_t file, std::uint64_t begin, std::uint64_t end,
