@@ -3,16 +3,32 @@
 #include <errno.h>
 #include <fmt/format.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/dir.h"
 #include "base/os_call.h"
 
 namespace planesmith {
 
+namespace {
+
+// Opens a file in memory, whatever the path.
+class MemoryOs final : public Os {
+  int open(const char*, int, mode_t) override { return memfd_create("planesmith", MFD_CLOEXEC); }
+};
+
+}  // namespace
+
 File temporary_file(Os& os) {
   const char* const variable = getenv("TMPDIR");
-  const Dir dir = Dir::open(os, variable == nullptr || *variable == '\0' ? "/tmp" : variable);
+  const bool chosen = variable != nullptr && *variable != '\0';
+  if (!chosen && os.access("/tmp", W_OK | X_OK) != 0) {
+    static MemoryOs memory;
+    return File::create(memory, "a file in memory");
+  }
+  const Dir dir = Dir::open(os, chosen ? variable : "/tmp");
   std::uint64_t random = 0;
   if (getrandom(&random, sizeof random, 0) != sizeof random)
     fail_errno(dir.path(), "no random numbers for the name of a file", errno);

@@ -1,8 +1,10 @@
 // Addresses, pages and retries of a hub, without a network.
 #include <doctest/doctest.h>
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/temporary_file.h"
 #include "hub/certificates.h"
 #include "hub/range_reader.h"
 #include "hub/retry.h"
@@ -35,6 +37,37 @@ std::string page(const std::string& entry) {
 }
 
 }  // namespace
+
+TEST_CASE("what is fetched into a file is in TMPDIR; in memory where no directory is at hand") {
+  class NoTmp final : public Os {
+    int access(const char*, int) override {
+      errno = ENOENT;
+      return -1;
+    }
+  } os;
+  const Scratch scratch;
+  const auto keeps = [](File file) {
+    file.write(bytes_of("contents"), 5);
+    file.truncate(0);
+    file.write(bytes_of("contents"), 0);
+    std::string read(file.size(), '\0');
+    file.read({reinterpret_cast<std::uint8_t*>(read.data()), read.size()}, 0);
+    return read == "contents";
+  };
+  {
+    const Variable chosen("TMPDIR", scratch.path().c_str());
+    const File file = temporary_file(os);
+    CHECK(file.path().starts_with(scratch.path()));
+    CHECK(keeps(temporary_file(os)));
+  }
+  {
+    const Variable missing("TMPDIR", (scratch / "missing").c_str());
+    CHECK_THROWS_AS(temporary_file(os), Error);
+  }
+  const Variable unset("TMPDIR", "");
+  CHECK(temporary_file(os).path() == "a file in memory");
+  CHECK(keeps(temporary_file(os)));
+}
 
 TEST_CASE("URLs are http or https, without a password, and know their origin") {
   const Url url = Url::parse("https://Example.org/a/b?x=1#y");
