@@ -32,7 +32,7 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
   const FromCacheReport report =
       until_others_are_done(context, flags.wait, [&](const Context& each, bool again) {
         if (again) request.trust = Trust::record;
-        return packs_from_planescache(each, request, choose_kernels(flags.isa));
+        return packs_from_planescache(each, request, choose_kernels(flags.backend.isa));
       });
   const int status = report.elsewhere == 0 ? 0 : static_cast<int>(ErrorCode::busy);
   DryRun run{report.outlook, report.ckpt_id, request.store.all(), {}};

@@ -87,22 +87,11 @@ void add_build_flags(CLI::App& app, BuildFlags& flags) {
                "Wait for layers that another run is writing, and write those that it leaves");
   app.add_flag("--json", flags.json, "Print one JSON document instead of text");
   add_output_flags(app, flags.output);
-  app.add_option("--backend", flags.backend,
-                 "What converts: auto (the CPU where it has vector kernels, else a GPU), cpu, cuda")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  app.add_option("--gpus", flags.gpus, "GPUs to use, like 0,1 (default: all)");
-  add_isa_flag(app, flags.isa);
+  add_backend_flags(app, flags.backend);
 }
 
 Trust trust_of(const BuildFlags& flags) {
   return flags.force ? Trust::nothing : flags.recheck ? Trust::content : Trust::record;
-}
-
-BackendChoice backend_of(const BuildFlags& flags) {
-  BackendChoice choice{flags.backend, flags.isa, {}};
-  if (flags.gpus) choice.gpus = parse_number_list(*flags.gpus, "--gpus");
-  return choice;
 }
 
 int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
@@ -124,7 +113,7 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
     StreamBuffers{context};  // a cap that is too small for hashing is refused now
   const Plan plan = make_plan(model, request);
   target.source = source_fingerprint(context, checkpoint, model);
-  const std::unique_ptr<Backend> backend = make_backend(backend_of(flags));
+  const std::unique_ptr<Backend> backend = make_backend(backend_of(flags.backend));
   const Workforce force = plan_workforce(context, checkpoint, model, plan, *backend);
 
   if (flags.dry_run) {

@@ -18,8 +18,8 @@ struct BuildFlags {
   std::string checkpoint, out;
   std::uint64_t world = 1, drafts = 0;
   std::string rank = "all", zero_mode = "auto";
-  std::string backend = "auto", isa = "auto";
-  std::optional<std::string> layers, gpus;  // none: all
+  std::optional<std::string> layers;  // none: all
+  BackendFlags backend;
   IdentityOptions identity;
   FileFlags files;
   bool force = false, recheck = false, dry_run = false, estimate = false, wait = false, json = false;
@@ -31,7 +31,6 @@ struct BuildFlags {
 void add_build_flags(CLI::App& app, BuildFlags& flags);
 
 Trust trust_of(const BuildFlags& flags);
-BackendChoice backend_of(const BuildFlags& flags);
 
 // Opens the checkpoint, plans, and unless it is a dry run builds; prints the plan or the report.
 // target.ckpt_id and target.trust are filled in here.

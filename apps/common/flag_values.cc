@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "common/program.h"
 #include "format/engine.h"
 #include "quant/kernels.h"
 
@@ -18,6 +19,21 @@ void add_isa_flag(CLI::App& app, std::string& isa) {
                  fmt::format("Vector instructions of the processor to use: {}", fmt::join(names, ", ")))
       ->check(CLI::IsMember(names))
       ->capture_default_str();
+}
+
+void add_backend_flags(CLI::App& app, BackendFlags& flags) {
+  app.add_option("--backend", flags.backend,
+                 "What converts: auto (the CPU where it has vector kernels, else a GPU), cpu, cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--gpus", flags.gpus, "GPUs to use, like 0,1 (default: all)");
+  add_isa_flag(app, flags.isa);
+}
+
+BackendChoice backend_of(const BackendFlags& flags) {
+  BackendChoice choice{flags.backend, flags.isa, {}};
+  if (flags.gpus) choice.gpus = parse_number_list(*flags.gpus, "--gpus");
+  return choice;
 }
 
 namespace {

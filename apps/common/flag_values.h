@@ -8,10 +8,19 @@
 #include <vector>
 
 #include "format/pack.h"
+#include "quant/backend.h"
 
 namespace planesmith {
 
 void add_isa_flag(CLI::App& app, std::string& isa);
+
+struct BackendFlags {
+  std::string backend = "auto", isa = "auto";
+  std::optional<std::string> gpus;  // none: all
+};
+// --backend, --gpus, --isa.
+void add_backend_flags(CLI::App& app, BackendFlags& flags);
+BackendChoice backend_of(const BackendFlags& flags);
 
 // The types of options whose values are tiers or modes, for --help, completion and suggestions.
 std::string tiers_type();

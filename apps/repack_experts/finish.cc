@@ -24,6 +24,8 @@ void declare(CLI::App& app, FinishOptions& options) {
   app.add_option("target", options.rewrite.options.target,
                  "Directory of the new checkpoint, outside the others")
       ->required();
+  options.rewrite.options.backend.backend = "cpu";  // there is nothing to quantize
+  add_isa_flag(app, options.rewrite.options.backend.isa);
   add_rewrite_flags(app, options.rewrite);
 }
 

@@ -10,6 +10,7 @@ namespace {
 
 struct QuantizeOptions {
   RewriteFlags rewrite;
+  BackendFlags backend;
   std::string to;
 };
 
@@ -23,16 +24,19 @@ void declare(CLI::App& app, QuantizeOptions& options) {
   app.add_option("--to", options.to, "nvfp4 (as modelopt exports it), mxfp4 (DeepSeek-V4's layout)")
       ->type_name("TEXT:{nvfp4,mxfp4}")
       ->required();
+  add_backend_flags(app, options.backend);
   add_rewrite_flags(app, options.rewrite);
 }
 
 int run(Context& context, const QuantizeOptions& options) {
-  const RewriteOptions rewrite_options = options_of(options.rewrite, context);
+  RewriteOptions rewrite_options = options_of(options.rewrite, context);
+  rewrite_options.backend = backend_of(options.backend);
   const QuantizeResult result = quantize(context, parse_fp4(options.to), rewrite_options);
   if (!rewrite_options.dry_run) suggest_audit(rewrite_options.target, rewrite_options.source);
   if (options.rewrite.json) {
     Json json = json_of(result.files);
     json.update({{"to", options.to},
+                 {"backend", result.files.backend},
                  {"layers", result.layers},
                  {"experts", result.experts},
                  {"expert_weights", result.weights},

@@ -14,7 +14,6 @@ void add_rewrite_flags(CLI::App& app, RewriteFlags& flags) {
                  "Files in which nothing changes: sym (symbolic links), reflink (shared blocks), copy")
       ->type_name("TEXT:{sym,reflink,copy}")
       ->capture_default_str();
-  add_isa_flag(app, options.isa);
   app.add_flag("-f,--force", options.force, "Write anew, whatever the target holds");
   app.add_flag("--recheck", options.recheck, "Compare finished files with the source, not only their sizes");
   app.add_flag("-n,--dry-run", options.dry_run,

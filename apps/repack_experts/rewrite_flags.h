@@ -17,7 +17,7 @@ struct RewriteFlags {
   bool json = false;
 };
 
-// --link, --isa, -f, --recheck, -n, --json, --no-space-check, --group-shared.
+// --link, -f, --recheck, -n, --json, --no-space-check, --group-shared.
 void add_rewrite_flags(CLI::App& app, RewriteFlags& flags);
 // The options, with the flags of the output applied to the context.
 RewriteOptions options_of(const RewriteFlags& flags, Context& context);

@@ -25,6 +25,8 @@ void declare(CLI::App& app, TranslateFlags& flags) {
   app.add_flag("--gate", flags.translate.gate, "Then dequantize both and compare every element");
   app.add_flag("--lossy", flags.translate.lossy,
                "MXFP4 to NVFP4: round the blocks that NVFP4's scales do not reach, instead of refusing");
+  flags.rewrite.options.backend.backend = "cpu";  // there is nothing to quantize
+  add_isa_flag(app, flags.rewrite.options.backend.isa);
   add_rewrite_flags(app, flags.rewrite);
 }
 

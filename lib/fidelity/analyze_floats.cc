@@ -8,7 +8,6 @@
 #include "base/budget.h"
 #include "base/error.h"
 #include "base/parallel.h"
-#include "fidelity/float_cost.h"
 #include "fidelity/requantize.h"
 #include "format/geometry.h"
 #include "manifest/profile.h"
@@ -18,6 +17,13 @@ namespace planesmith {
 namespace {
 
 using Matrices = std::array<FloatMatrix, kProjections>;
+
+FloatCost cost(const ErrorSums& errors, const ErrorSums& weights) {
+  const double squares = ErrorSums::total(weights.squares);
+  if (squares == 0) return {};
+  return {ErrorSums::total(errors.sum) / ErrorSums::total(weights.sum),
+          std::sqrt(ErrorSums::total(errors.squares) / squares)};
+}
 
 // Room for one matrix on its way.
 class Bench {
@@ -35,16 +41,18 @@ class Bench {
     const float gate_up = std::max(largest(expert[0]), largest(expert[1]));
     std::array<ZeroCount, kProjections> zeros;
     std::array<ZeroModes, kProjections> modes;
-    std::array<FloatCosts, kProjections> costs;
+    std::array<FloatErrors, kProjections> errors;
     for (std::size_t p = 0; p < kProjections; ++p) {
       const float amax = p == static_cast<std::size_t>(Projection::w2) ? largest(expert[p]) : gate_up;
-      quantize(expert[p], nvfp4_scale_2(amax), modes[p], zeros[p], costs[p]);
+      quantize(expert[p], nvfp4_scale_2(amax), modes[p], zeros[p], errors[p]);
     }
     choose_modes(zeros, modes);
     for (std::size_t p = 0; p < kProjections; ++p) {
       tensors[p].name = expert[p].module + ".weight";
       tensors[p].zero_modes = modes[p];
-      tensors[p].costs = {costs[p].nvfp4(), costs[p].served(modes[p].automatic_is_alt)};
+      tensors[p].costs = {
+          cost(errors[p].nvfp4, errors[p].weights),
+          cost(modes[p].automatic_is_alt ? errors[p].alternated : errors[p].kept, errors[p].weights)};
       judge(tensors[p]);
     }
   }
@@ -69,12 +77,12 @@ class Bench {
   }
 
   void quantize(const FloatMatrix& matrix, float scale_2, ZeroModes& modes, ZeroCount& zeros,
-                FloatCosts& costs) {
+                FloatErrors& errors) {
     const FloatValues values = read(matrix);
     std::uint8_t* const nibbles = room_.data() + values.count * bytes_of(matrix.type);
     std::uint8_t* const scales = nibbles + values.count / 2;
     kernels_.to_nvfp4(values, scale_2, nibbles, scales);
-    costs.add(values, nibbles, scales, scale_2);
+    kernels_.add_errors(values, nibbles, scales, scale_2, errors);
     const Nvfp4Slice slice{
         matrix.rows, matrix.cols, nibbles, matrix.cols / 2, scales, matrix.cols / kNvfp4Group, scale_2};
     const Bytes plane = Bytes(room_).last(values.count / 2);

@@ -1,6 +1,6 @@
-// What converts experts: the CPU's kernels or GPUs. The pipeline gives one expert's slices for one rank and
-// takes the planes; how many experts are in flight is the number of its workers, each of which has a
-// Converter of its own.
+// What converts and quantizes experts: the CPU's kernels or GPUs. The pipeline gives one expert's slices for
+// one rank and takes the planes; how many experts are in flight is the number of its workers, each of which
+// has a Converter of its own.
 #pragma once
 
 #include <array>
@@ -15,6 +15,7 @@
 #include "checkpoint/model.h"
 #include "format/geometry.h"
 #include "quant/kernels.h"
+#include "quant/quantizer.h"
 
 namespace planesmith {
 
@@ -74,6 +75,7 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string describe() const = 0;  // "cpu (avx512)", "2 x NVIDIA H200"
   virtual std::unique_ptr<Converter> make_converter(int worker) = 0;
+  virtual std::unique_ptr<Quantizer> make_quantizer(int worker) = 0;
   // The CPU's, for callers that convert a few rows at a time, in its caches; null: a device, best at whole
   // experts.
   virtual const Kernels* kernels() const { return nullptr; }

@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "format/planes.h"
 #include "quant/backend.h"
+#include "quant/cpu_quantizer.h"
 
 namespace planesmith {
 namespace {
@@ -91,6 +92,7 @@ class CpuBackend : public Backend {
   explicit CpuBackend(const Kernels& kernels) : kernels_(kernels) {}
   std::string describe() const override { return "cpu (" + std::string(kernels_.name) + ")"; }
   std::unique_ptr<Converter> make_converter(int) override { return std::make_unique<CpuConverter>(kernels_); }
+  std::unique_ptr<Quantizer> make_quantizer(int) override { return make_cpu_quantizer(kernels_); }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override {
     return std::make_unique<PlainBuffer>(bytes);
   }

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "format/slice.h"
-#include "quant/quantize.h"
+#include "quant/float_errors.h"
 
 namespace planesmith {
 
@@ -78,6 +78,9 @@ struct Kernels {
   // group, e4m3 or e8m0. NVFP4 as modelopt rounds it, MXFP4 by FORMAT.md section 4.
   void (*to_nvfp4)(const FloatValues&, float scale_2, std::uint8_t* nibbles, std::uint8_t* scales) noexcept;
   void (*to_mxfp4)(const FloatValues&, std::uint8_t* nibbles, std::uint8_t* scales) noexcept;
+  // Adds what to_nvfp4() and the codebook cost finite weights, rows of whole blocks of 32.
+  void (*add_errors)(const FloatValues&, const std::uint8_t* nibbles, const std::uint8_t* scales,
+                     float scale_2, FloatErrors&) noexcept;
 };
 
 // Where the first non-finite weight or scale of a slice is; `found` false where all are finite.

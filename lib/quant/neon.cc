@@ -350,13 +350,15 @@ OP V add_bit_counts(V sums, V a) {
 #include "quant/floats_neon.inl"
 #include "quant/vector_quantize.inl"
 #include "quant/vector_to_fp4.inl"
+#include "quant/vector_errors.inl"
 // clang-format on
 
 }  // namespace
 
-const Kernels kNeonKernels = {
-    "neon",           vector_mxfp4, vector_fp8,           vector_nvfp4,    vector_from_nibbles,
-    vector_histogram, vector_remap, vector_max_magnitude, vector_to_nvfp4, vector_to_mxfp4};
+const Kernels kNeonKernels = {"neon",          vector_mxfp4,         vector_fp8,
+                              vector_nvfp4,    vector_from_nibbles,  vector_histogram,
+                              vector_remap,    vector_max_magnitude, vector_to_nvfp4,
+                              vector_to_mxfp4, vector_add_errors};
 
 }  // namespace planesmith
 

@@ -14,111 +14,87 @@ namespace {
 
 using namespace format;
 
-template <typename Word>
-Word word_at(const std::uint8_t* from) {
-  Word word;
-  std::memcpy(&word, from, sizeof word);
-  return word;
+// Half the values of scales.
+struct HalfTable {
+  double of[128];
+};
+constexpr HalfTable make_half_table() {
+  HalfTable table{};
+  for (unsigned b = 0; b < 128; ++b) table.of[b] = e4m3_value(static_cast<std::uint8_t>(b)) / 2;
+  return table;
 }
+constexpr HalfTable kHalfE4m3 = make_half_table();
 
-float widen_f16(std::uint16_t half) {
-  const std::uint32_t exponent = half >> 10 & 31, mantissa = half & 1023;
-  float magnitude;
-  if (exponent == 31)
-    magnitude = std::bit_cast<float>(0x7F800000u | mantissa << 13);
-  else if (exponent == 0)
-    magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-  else
-    magnitude = std::bit_cast<float>((exponent + 112) << 23 | mantissa << 13);
-  return half & 0x8000 ? -magnitude : magnitude;
-}
-
-void pack(const unsigned* nibbles, std::uint64_t count, std::uint8_t* to) {
-  for (std::uint64_t i = 0; i < count; i += 2)
-    to[i / 2] = static_cast<std::uint8_t>(nibbles[i] | nibbles[i + 1] << 4);
+template <unsigned kGroup, class Quantize>
+void groups(const FloatValues& values, std::uint8_t* nibbles, std::uint8_t* scales, Quantize quantize) {
+  for (std::uint64_t group = 0; group < values.count / kGroup; ++group) {
+    float weight[kGroup];
+    for (unsigned i = 0; i < kGroup; ++i) weight[i] = value_at(values, group * kGroup + i);
+    std::uint32_t packed[kGroup / 8];
+    scales[group] = quantize(weight, packed);
+    std::memcpy(nibbles + group * kGroup / 2, packed, sizeof packed);
+  }
 }
 
 }  // namespace
 
-float value_at(const FloatValues& values, std::uint64_t i) noexcept {
-  const std::uint8_t* at = values.data + i * bytes_of(values.type);
-  switch (values.type) {
-    case FloatType::bf16:
-      return std::bit_cast<float>(std::uint32_t{word_at<std::uint16_t>(at)} << 16);
-    case FloatType::f16:
-      return widen_f16(word_at<std::uint16_t>(at));
-    case FloatType::f32:
-      break;
-  }
-  return word_at<float>(at);
-}
-
-float nvfp4_scale_2(float amax) noexcept {
-  const float scale = amax / 2688.f;
-  return scale == 0 ? 1.f : scale;
-}
-
-std::uint8_t nvfp4_scale(float scale) noexcept {
-  if (scale == 0) scale = 1;
-  scale = std::clamp(scale, 0x1p-9f, 448.f);
-  if (scale <
-      0x1p-6f)  // subnormal: multiples of 2^-9; nearbyint rounds ties to even, and 8 is the first normal
-    return static_cast<std::uint8_t>(std::nearbyint(scale * 0x1p9f));
-  const auto bits = std::bit_cast<std::uint32_t>(scale);
-  return static_cast<std::uint8_t>((bits + 0x7FFFF + (bits >> 20 & 1)) >> 20) -
-         static_cast<std::uint8_t>(120 << 3);
-}
-
-unsigned nvfp4_nibble(float weight, float scale) noexcept {
-  // On a threshold: the even index of the two, so that every other threshold counts when it is reached.
-  constexpr float kThreshold[7] = {.25f, .75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.f};
-  const float quotient = weight / scale, magnitude = std::fabs(quotient);
-  unsigned index = 0;
-  for (int i = 0; i < 7; ++i) index += i % 2 ? magnitude >= kThreshold[i] : magnitude > kThreshold[i];
-  return index | (quotient < 0 ? 8u : 0u);
-}
-
-std::uint8_t nvfp4_group(const float weight[kNvfp4Group], float scale_2, std::uint8_t* nibbles) noexcept {
-  float amax = 0;
-  for (std::uint64_t i = 0; i < kNvfp4Group; ++i) amax = std::max(amax, std::fabs(weight[i]));
-  const std::uint8_t byte = nvfp4_scale(amax / (6.f * scale_2));
-  const float scale = static_cast<float>(e4m3_value(byte)) * scale_2;
-  unsigned nibble[kNvfp4Group];
-  for (std::uint64_t i = 0; i < kNvfp4Group; ++i) nibble[i] = nvfp4_nibble(weight[i], scale);
-  pack(nibble, kNvfp4Group, nibbles);
-  return byte;
-}
-
 float scalar_max_magnitude(const FloatValues& values) noexcept {
-  std::uint32_t most = 0;  // the order of magnitudes is that of their bits, infinity and NaN above all
-  for (std::uint64_t i = 0; i < values.count; ++i)
-    most = std::max(most, std::bit_cast<std::uint32_t>(value_at(values, i)) & 0x7FFFFFFF);
-  return std::bit_cast<float>(most);
+  std::uint32_t most = 0;
+  for (std::uint64_t i = 0; i < values.count; ++i) most = std::max(most, magnitude_bits(value_at(values, i)));
+  return float_of(most);
 }
 
 void scalar_to_nvfp4(const FloatValues& values, float scale_2, std::uint8_t* nibbles,
                      std::uint8_t* scales) noexcept {
-  for (std::uint64_t group = 0; group < values.count / kNvfp4Group; ++group) {
-    float weight[kNvfp4Group];
-    for (std::uint64_t i = 0; i < kNvfp4Group; ++i) weight[i] = value_at(values, group * kNvfp4Group + i);
-    scales[group] = nvfp4_group(weight, scale_2, nibbles + group * kNvfp4Group / 2);
-  }
+  groups<kNvfp4Group>(values, nibbles, scales, [&](const float* weight, std::uint32_t* packed) {
+    return nvfp4_group(weight, scale_2, packed);
+  });
 }
 
 void scalar_to_mxfp4(const FloatValues& values, std::uint8_t* nibbles, std::uint8_t* scales) noexcept {
-  for (std::uint64_t group = 0; group < values.count / kMxfp4Group; ++group) {
-    double weight[kMxfp4Group], amax = 0;
-    for (std::uint64_t i = 0; i < kMxfp4Group; ++i) {
-      weight[i] = value_at(values, group * kMxfp4Group + i);
-      amax = std::max(amax, std::fabs(weight[i]));
+  groups<kMxfp4Group>(values, nibbles, scales, mxfp4_group);
+}
+
+double served_scale(const std::uint8_t* nibbles, const std::uint8_t scales[2], float scale_2,
+                    double half_scales[2]) noexcept {
+  double amax = 0;
+  for (unsigned half = 0; half < 2; ++half) {
+    half_scales[half] = kHalfE4m3.of[scales[half] & 0x7F] * scale_2;
+    // The highest magnitude index: of the nibbles that are the largest by the bits seen so far, who has the
+    // next.
+    std::uint64_t all, among = 0x1111111111111111;
+    std::memcpy(&all, nibbles + half * sizeof all, sizeof all);
+    unsigned index = 0;
+    for (unsigned bit = 3; bit-- > 0;) {
+      const std::uint64_t with = all >> bit & among;
+      among = with != 0 ? with : among;
+      index |= (with != 0 ? 1u : 0u) << bit;
     }
-    const int exponent = scale_exponent(amax);
-    const double inverse = power_of_two(-exponent);
-    unsigned nibble[kMxfp4Group];
-    for (std::uint64_t i = 0; i < kMxfp4Group; ++i)
-      nibble[i] = magnitude_index(std::fabs(weight[i] * inverse)) | (std::signbit(weight[i]) ? 8u : 0u);
-    pack(nibble, kMxfp4Group, nibbles + group * kMxfp4Group / 2);
-    scales[group] = static_cast<std::uint8_t>(exponent + 127);
+    amax = std::max(amax, twice_magnitude(index) * half_scales[half]);
+  }
+  // A power of two by its exponent's bits, at most 127 from 0.
+  return std::bit_cast<double>(static_cast<std::uint64_t>(scale_exponent(amax) + 1023) << 52);
+}
+
+void scalar_add_errors(const FloatValues& weights, const std::uint8_t* nibbles, const std::uint8_t* scales,
+                       float scale_2, FloatErrors& errors) noexcept {
+  for (std::uint64_t block = 0; block < weights.count / kMxfp4Group; ++block) {
+    const std::uint8_t* const packed = nibbles + block * kMxfp4Group / 2;
+    double half_scales[2];
+    const double one = served_scale(packed, scales + 2 * block, scale_2, half_scales);
+    for (unsigned c = 0; c < kMxfp4Group; ++c) {
+      const double w = value_at(weights, block * kMxfp4Group + c);
+      const unsigned nibble = nibble_at(packed, c), lane = c % ErrorSums::kLanes;
+      const double value = twice_value(nibble) * half_scales[c / kNvfp4Group];
+      const auto served = [&](unsigned sign) {
+        return level_of(code_of(magnitude_index(std::fabs(value) / one) | sign)) * one;
+      };
+      errors.weights.add(lane, std::fabs(w));
+      errors.nvfp4.add(lane, value - w);
+      errors.kept.add(lane, served(nibble & 8) - w);
+      // A row's columns are whole blocks, so that a column's last bit is that of its place in the block.
+      errors.alternated.add(lane, served((nibble & 7) == 0 ? (c & 1) << 3 : nibble & 8) - w);
+    }
   }
 }
 

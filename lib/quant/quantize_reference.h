@@ -1,7 +1,7 @@
 // The scalar entries of the table, which the vector kernels use for tails and for values out of their range.
 #pragma once
 
-#include "quant/quantize.h"
+#include "quant/float_errors.h"
 
 namespace planesmith {
 
@@ -28,5 +28,12 @@ float scalar_max_magnitude(const FloatValues& values) noexcept;
 void scalar_to_nvfp4(const FloatValues& values, float scale_2, std::uint8_t* nibbles,
                      std::uint8_t* scales) noexcept;
 void scalar_to_mxfp4(const FloatValues& values, std::uint8_t* nibbles, std::uint8_t* scales) noexcept;
+
+// The scale of the planes that are served of a block of NVFP4, 32 columns (FORMAT.md section 4); half the
+// scale of either group of 16.
+double served_scale(const std::uint8_t* nibbles, const std::uint8_t scales[2], float scale_2,
+                    double half_scales[2]) noexcept;
+void scalar_add_errors(const FloatValues& weights, const std::uint8_t* nibbles, const std::uint8_t* scales,
+                       float scale_2, FloatErrors& errors) noexcept;
 
 }  // namespace planesmith

@@ -219,8 +219,16 @@ NonFinite find_nonfinite(const Nvfp4Slice& s) noexcept {
   });
 }
 
-const Kernels kScalarKernels = {"scalar",        mxfp4,          fp8,   nvfp4,
-                                from_nibbles,    histogram,      remap, scalar_max_magnitude,
-                                scalar_to_nvfp4, scalar_to_mxfp4};
+const Kernels kScalarKernels = {"scalar",
+                                mxfp4,
+                                fp8,
+                                nvfp4,
+                                from_nibbles,
+                                histogram,
+                                remap,
+                                scalar_max_magnitude,
+                                scalar_to_nvfp4,
+                                scalar_to_mxfp4,
+                                scalar_add_errors};
 
 }  // namespace planesmith

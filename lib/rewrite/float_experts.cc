@@ -191,7 +191,8 @@ std::optional<FloatType> float_type(Dtype dtype) {
 void refuse_nonfinite(const Checkpoint& checkpoint, const FloatMatrix& matrix, const FloatValues& values,
                       std::uint64_t first) {
   std::uint64_t at = 0;
-  while (std::isfinite(value_at(values, at))) ++at;
+  while (at < values.count && std::isfinite(value_at(values, at))) ++at;
+  if (at == values.count) return;
   const std::uint64_t element = first + at, byte = matrix.offset + element * bytes_of(matrix.type);
   throw Error(checkpoint.shard_path(*matrix.tensor),
               fmt::format("element [{}, {}] of '{}' is {}; only finite weights can be quantized",

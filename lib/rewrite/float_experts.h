@@ -35,10 +35,10 @@ struct FloatExperts {
 // them), one missing, shapes that do not agree with config.json.
 FloatExperts find_float_experts(const Checkpoint& checkpoint);
 
-// The error that names the first of these weights of a matrix that is not finite. first: of the values,
-// counted in the matrix.
-[[noreturn]] void refuse_nonfinite(const Checkpoint& checkpoint, const FloatMatrix& matrix,
-                                   const FloatValues& values, std::uint64_t first);
+// The error that names the first of these weights of a matrix that is not finite, where there is one. first:
+// of the values, counted in the matrix.
+void refuse_nonfinite(const Checkpoint& checkpoint, const FloatMatrix& matrix, const FloatValues& values,
+                      std::uint64_t first);
 
 // The type of a dtype; none: not a float that can be quantized.
 std::optional<FloatType> float_type(Dtype dtype);

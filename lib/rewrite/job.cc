@@ -40,8 +40,13 @@ void JobIo::put_f32(std::size_t tensor, float value) {
 }
 
 Bytes JobIo::room() {
-  room_.resize(kScratchBytes);
-  return room_;
+  if (!room_) room_ = backend_.allocate(kScratchBytes);
+  return room_->bytes();
+}
+
+Quantizer& JobIo::quantizer() {
+  if (!quantizer_) quantizer_ = backend_.make_quantizer(worker_);
+  return *quantizer_;
 }
 
 CopyJob::CopyJob(NewTensor makes, Place from)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +11,7 @@
 #include "base/context.h"
 #include "base/file.h"
 #include "checkpoint/checkpoint.h"
-#include "quant/kernels.h"
+#include "quant/backend.h"
 
 namespace planesmith {
 
@@ -36,7 +37,9 @@ class JobIo {
   static constexpr std::uint64_t kPieceBytes = 512 * kKiB;  // what is read at a time, at most
   static constexpr std::uint64_t kScratchBytes = 2 * kPieceBytes;
 
-  JobIo(const Context& context, const Kernels& kernels) : context_(context), kernels_(kernels) {}
+  // worker: the number of the thread that it is for.
+  JobIo(const Context& context, Backend& backend, int worker)
+      : context_(context), backend_(backend), worker_(worker) {}
   virtual ~JobIo() = default;
 
   void read(const Place& from, std::uint64_t skip, Bytes to);
@@ -47,13 +50,15 @@ class JobIo {
   Bytes piece() { return room().first(kPieceBytes); }
   Bytes out() { return room().subspan(kPieceBytes); }
   const Context& context() const { return context_; }
-  const Kernels& kernels() const { return kernels_; }
+  Quantizer& quantizer();
+  Bytes room();  // both of them
 
  private:
-  Bytes room();
   const Context& context_;
-  const Kernels& kernels_;
-  std::vector<std::uint8_t> room_;
+  Backend& backend_;
+  const int worker_;
+  std::unique_ptr<Buffer> room_;
+  std::unique_ptr<Quantizer> quantizer_;
   const std::string* open_path_ = nullptr;
   std::optional<File> file_;
 };

@@ -15,8 +15,6 @@
 namespace planesmith {
 namespace {
 
-constexpr std::uint64_t kDivides = 512;  // values of a piece: whole batches of the kernels
-
 // One matrix, or gate and up, which share weight_scale_2.
 class QuantizeJob : public Job {
  public:
@@ -27,30 +25,21 @@ class QuantizeJob : public Job {
   }
 
   void run(std::size_t, JobIo& io) const override {
-    float amax = 0;
-    for (std::size_t m = 0; to_ == Fp4::nvfp4 && m < matrices_.size(); ++m)
-      for_pieces(io, m, [&](const FloatValues& values, std::uint64_t first) {
-        amax = std::max(amax, finite_max(io, m, values, first));
-      });
-    const float scale_2 = nvfp4_scale_2(amax);
-    for (std::size_t m = 0; m < matrices_.size(); ++m) {
-      const std::size_t weight = m * tensors_each();
-      for_pieces(io, m, [&](const FloatValues& values, std::uint64_t first) {
-        const std::uint64_t group = to_ == Fp4::nvfp4 ? kNvfp4Group : kMxfp4Group;
-        const Bytes nibbles = io.out().first(values.count / 2),
-                    scales = io.out().subspan(values.count / 2, values.count / group);
-        if (to_ == Fp4::nvfp4) {
-          io.kernels().to_nvfp4(values, scale_2, nibbles.data(), scales.data());
-        } else {
-          finite_max(io, m, values, first);
-          io.kernels().to_mxfp4(values, nibbles.data(), scales.data());
-        }
-        io.put(weight, first / 2, nibbles);
-        io.put(weight + 1, first / group, scales);
-      });
-      if (to_ == Fp4::mxfp4) continue;
-      io.put_f32(weight + 2, scale_2);
-      io.put_f32(weight + 3, 1);
+    std::vector<FloatStream::Matrix> shapes;
+    for (const FloatMatrix* matrix : matrices_) shapes.push_back({matrix->type, matrix->rows * matrix->cols});
+    const FloatStream stream{shapes,
+                             [&](std::size_t m, std::uint64_t first, Bytes to) {
+                               io.read(places_[m], first * bytes_of(matrices_[m]->type), to);
+                             },
+                             [&](std::size_t m, std::uint64_t first, ConstBytes nibbles, ConstBytes scales) {
+                               io.put(m * tensors_each(), first / 2, nibbles);
+                               io.put(m * tensors_each() + 1, first / group_of(to_), scales);
+                             }};
+    const float amax = io.quantizer().quantize(to_, stream, io.room());
+    if (!std::isfinite(amax)) refuse(io);
+    for (std::size_t m = 0; to_ == Fp4::nvfp4 && m < matrices_.size(); ++m) {
+      io.put_f32(m * tensors_each() + 2, nvfp4_scale_2(amax));
+      io.put_f32(m * tensors_each() + 3, 1);
     }
   }
 
@@ -73,23 +62,25 @@ class QuantizeJob : public Job {
     return out;
   }
 
-  template <class Do>
-  void for_pieces(JobIo& io, std::size_t m, Do work) const {
-    const FloatMatrix& matrix = *matrices_[m];
-    const std::uint64_t width = bytes_of(matrix.type), count = matrix.rows * matrix.cols;
-    const std::uint64_t step = JobIo::kPieceBytes / width / kDivides * kDivides;
-    for (std::uint64_t first = 0; first < count; first += step) {
-      const std::uint64_t n = std::min(step, count - first);
-      const Bytes piece = io.piece().first(n * width);
-      io.read(places_[m], first * width, piece);
-      work(FloatValues{piece.data(), matrix.type, n}, first);
+  // Looks for the weight that is not finite.
+  [[noreturn]] void refuse(JobIo& io) const {
+    for (std::size_t m = 0; m < matrices_.size(); ++m) {
+      const FloatMatrix& matrix = *matrices_[m];
+      const std::uint64_t width = bytes_of(matrix.type), count = matrix.rows * matrix.cols;
+      const std::uint64_t step = JobIo::kPieceBytes / width;
+      for (std::uint64_t first = 0; first < count; first += step) {
+        const std::uint64_t n = std::min(step, count - first);
+        const Bytes piece = io.piece().first(n * width);
+        io.read(places_[m], first * width, piece);
+        refuse_nonfinite(checkpoint_, matrix, {piece.data(), matrix.type, n}, first);
+      }
     }
-  }
-
-  float finite_max(JobIo& io, std::size_t m, const FloatValues& values, std::uint64_t first) const {
-    const float most = io.kernels().max_magnitude(values);
-    if (std::isfinite(most)) return most;
-    refuse_nonfinite(checkpoint_, *matrices_[m], values, first);
+    throw Error(
+        checkpoint_.directory(),
+        fmt::format(
+            "'{}' had a NaN or an infinity, which is not there any more; is the file being written, or "
+            "the device's memory faulty?",
+            matrices_.front()->module));
   }
 
   const Checkpoint& checkpoint_;
@@ -99,7 +90,7 @@ class QuantizeJob : public Job {
 };
 
 void refuse_groups(const Checkpoint& checkpoint, Fp4 to, const format::Geometry& geometry) {
-  const std::uint64_t group = to == Fp4::nvfp4 ? kNvfp4Group : kMxfp4Group;
+  const std::uint64_t group = group_of(to);
   for (const auto& [key, value] :
        {std::pair{"hidden_size", geometry.hidden}, {"moe_intermediate_size", geometry.intermediate}})
     if (value % group != 0)

@@ -6,7 +6,6 @@
 
 namespace planesmith {
 
-enum class Fp4 { nvfp4, mxfp4 };
 Fp4 parse_fp4(std::string_view text);  // anything else is a usage Error
 
 struct QuantizeResult {

@@ -72,7 +72,7 @@ class ShardIo : public JobIo {
 };
 
 template <class Make>
-void write(const Context& context, const Kernels& kernels, int workers, const std::vector<NewShard>& shards,
+void write(const Context& context, Backend& backend, int workers, const std::vector<NewShard>& shards,
            const std::vector<bool>& chosen, const Make& make) {
   struct Item {
     std::size_t work, part;
@@ -97,7 +97,8 @@ void write(const Context& context, const Kernels& kernels, int workers, const st
     lanes.push_back(std::move(lane));
   }
   std::vector<std::unique_ptr<ShardIo>> ios(static_cast<std::size_t>(workers));
-  for (auto& io : ios) io = std::make_unique<ShardIo>(context, kernels);
+  for (int worker = 0; worker < workers; ++worker)
+    ios[static_cast<std::size_t>(worker)] = std::make_unique<ShardIo>(context, backend, worker);
   parallel_lanes(counts, workers, std::max<std::size_t>(1, lanes.size()),
                  [&](std::size_t l, std::size_t i, int worker) {
                    context.check_stop();
@@ -140,10 +141,11 @@ class Copies {
 
 RewriteResult rewrite(const Context& context, const Checkpoint& checkpoint, NewShards& shards,
                       const Rewrite& what, const RewriteOptions& options) {
-  const Kernels& kernels = choose_kernels(options.isa);
+  const std::unique_ptr<Backend> backend = make_backend(options.backend);
   RewriteResult result;
+  result.backend = backend->describe();
   constexpr std::uint64_t kEach = JobIo::kScratchBytes;
-  result.workers = workers_within(context.memory, 0, kEach, context.threads);
+  result.workers = workers_within(context.memory, 0, kEach, backend->workers(context.threads));
   result.memory = kEach * static_cast<std::uint64_t>(result.workers);
 
   std::vector<NewShard> files = shards.lay_out();
@@ -192,7 +194,7 @@ RewriteResult rewrite(const Context& context, const Checkpoint& checkpoint, NewS
     for (std::size_t i = 0; i < files.size(); ++i) bytes += there[i] ? files[i].file.bytes : 0;
     context.progress.begin("recheck", bytes);
     std::vector<char> same(files.size(), 1);
-    write(context, kernels, result.workers, files, there, [&](const RepackFile& file) {
+    write(context, *backend, result.workers, files, there, [&](const RepackFile& file) {
       const auto number = static_cast<std::size_t>(
           std::find_if(files.begin(), files.end(), [&](const NewShard& f) { return &f.file == &file; }) -
           files.begin());
@@ -226,7 +228,7 @@ RewriteResult rewrite(const Context& context, const Checkpoint& checkpoint, NewS
     require_space(context.os, target.directory(), target.space_needed(to_write) + of_texts);
   if (options.dry_run) return result;
   context.progress.begin("write", result.to_write);
-  write(context, kernels, result.workers, files, missing,
+  write(context, *backend, result.workers, files, missing,
         [&](const RepackFile& file) { return target.writer(file); });
   context.progress.end();
   if (options.link != LinkMode::copy)

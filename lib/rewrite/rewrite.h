@@ -18,7 +18,7 @@ struct RewriteOptions {
   bool recheck = false;           // compare what is there with what it should be, not only its size
   bool dry_run = false;           // check and plan, but neither read weights nor write anything
   bool check_space = true;        // refuse what does not fit into the free space
-  std::string isa = "auto";
+  BackendChoice backend;          // what quantizes
 };
 
 struct Rewrite {
@@ -43,6 +43,7 @@ struct RewriteResult {
   std::uint64_t to_write = 0, free = 0;  // bytes; what there was room for
   std::uint64_t memory = 0;              // bytes, for
   int workers = 1;                       // threads
+  std::string backend;                   // what quantizes, as it describes itself
 };
 
 // Errors: a target that cannot be used or has too little room, and all that reading and writing can meet.

@@ -211,10 +211,11 @@ class Translation {
       void put(std::size_t, std::uint64_t, ConstBytes) override {}
     };
     const int workers = workers_within(context.memory, 0, JobIo::kScratchBytes, context.threads);
+    const std::unique_ptr<Backend> backend = make_backend(options_.rewrite.backend);
     std::vector<std::unique_ptr<Reader>> readers(static_cast<std::size_t>(workers));
     parallel_for(casts_.size(), workers, [&](std::size_t i, int worker) {
       auto& reader = readers[static_cast<std::size_t>(worker)];
-      if (!reader) reader = std::make_unique<Reader>(context, choose_kernels(options_.rewrite.isa));
+      if (!reader) reader = std::make_unique<Reader>(context, *backend, worker);
       casts_[i]->refuse_out_of_reach(*reader);
     });
   }

@@ -161,7 +161,9 @@ void CastJob::convert(JobIo& io, std::size_t m, std::size_t first_tensor, int mo
         for (unsigned c = 0; c < kNvfp4Group; ++c)
           values[c] = static_cast<float>(format::twice_value(format::nibble_at(block + 8 * half, c)) *
                                          format::power_of_two(in[i] - 128));
-        out[2 * i + static_cast<unsigned>(half)] = nvfp4_group(values, scale_2, block + 8 * half);
+        std::uint32_t packed[kNvfp4Group / 8];
+        out[2 * i + static_cast<unsigned>(half)] = nvfp4_group(values, scale_2, packed);
+        std::memcpy(block + 8 * half, packed, sizeof packed);
       }
     }
     io.put(first_tensor, first * kBlockBytes, nibbles);

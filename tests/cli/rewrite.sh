@@ -46,6 +46,16 @@ grep -q '"model.layers.3.mlp.experts"' t/config.json || fail "the drafter's expe
 expect 0 repack-experts quantize -q s u --to nvfp4; grep -q '"model.layers.3\*"' u/config.json || fail "the drafter is not listed"
 sound u
 
+# What quantizes is chosen as builds choose what converts.
+expect 2 repack-experts quantize s v --to nvfp4 --backend cpu --gpus 0; says '--gpus'; absent v
+if build-planescache --version | grep -q 'CUDA backend not built in'; then
+  expect 1 repack-experts quantize s v --to nvfp4 --backend cuda; says 'no CUDA backend.*built without it'; absent v
+elif repack-experts quantize -q s v --to nvfp4 --backend cuda >out 2>err; then
+  diff -r -x .repack-experts u v >err || fail "a GPU makes other bytes: $(cat err)"
+else
+  echo "SKIPPED: quantize --backend cuda ($(cat err))"
+fi
+
 # Refused, with the reason: a module beside the experts that is quantized, a lost expert, other shapes.
 make fp8-bf16; expect 1 repack-experts quantize s t --to nvfp4; says 'quantized already.*FP8 in blocks \(fp8\)'; absent t
 make floats

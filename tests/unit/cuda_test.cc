@@ -10,6 +10,7 @@
 #include "quant/backend.h"
 #include "unit/build_fixture.h"
 #include "unit/kernel_inputs.h"
+#include "unit/quantizer_cases.h"
 
 namespace planesmith::testing {
 namespace {
@@ -237,6 +238,34 @@ TEST_CASE("CUDA: buffers are aligned and can be empty") {
   if (device == nullptr) return;
   for (const std::size_t bytes : {0u, 1u, 5000u})
     CHECK(reinterpret_cast<std::uintptr_t>(device->allocate(bytes)->bytes().data()) % 4096 == 0);
+}
+
+TEST_CASE("CUDA: float weights to FP4 equal the reference") {
+  const std::unique_ptr<Backend> device = cuda();
+  if (device == nullptr) return;
+  const std::unique_ptr<Quantizer> quantizer = device->make_quantizer(0);
+  check_all_halves(*device, *quantizer);
+  check_edges(*device, *quantizer);
+  check_nonfinite(*device, *quantizer);
+  check_drawn(*device, *quantizer, 300);
+  check_errors(*device, *quantizer);
+}
+
+TEST_CASE("CUDA: quantizers at the same time") {
+  const std::unique_ptr<Backend> device = cuda();
+  if (device != nullptr) check_workers(*device);
+}
+
+TEST_CASE("CUDA: a matrix beyond device memory is an error, after which the quantizer works on") {
+  const std::unique_ptr<Backend> device = cuda();
+  if (device == nullptr) return;
+  const std::unique_ptr<Quantizer> quantizer = device->make_quantizer(0);
+  const FloatStream::Matrix huge{FloatType::bf16, std::uint64_t{1} << 44};
+  const auto unused = [](auto&&...) { FAIL("read or written"); };
+  const std::unique_ptr<Buffer> room = device->allocate(1 << 16);
+  CHECK_THROWS_WITH_AS(quantizer->quantize(Fp4::nvfp4, {{&huge, 1}, unused, unused}, room->bytes()),
+                       doctest::Contains("device memory"), Error);
+  check_edges(*device, *quantizer);
 }
 
 }  // namespace planesmith::testing

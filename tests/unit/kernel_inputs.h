@@ -266,4 +266,30 @@ inline bool convert(const Kernels& kernels, const Nvfp4Slice& slice, ZeroSigns s
   return kernels.nvfp4(slice, signs, to, zeros);
 }
 
+// --- floats, for quantizing ---
+
+inline constexpr FloatType kTypes[] = {FloatType::bf16, FloatType::f16, FloatType::f32};
+
+// Bytes of finite values of the type; exponents near each other, so that groups are not all zeros but one.
+inline std::vector<std::uint8_t> draw_values(const Draw& draw, FloatType type, std::uint64_t count,
+                                             bool wild) {
+  std::vector<std::uint8_t> out(count * bytes_of(type));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::uint32_t bits = draw() | draw() << 8u | draw() << 16u | static_cast<std::uint32_t>(draw()) << 24;
+    const unsigned exponent_bits = type == FloatType::f16 ? 5 : 8;
+    const unsigned total = type == FloatType::f32 ? 32 : 16, mantissa = total - 1 - exponent_bits;
+    if (total == 16) bits &= 0xFFFF;
+    const std::uint32_t top = (1u << exponent_bits) - 1, mask = top << mantissa;
+    std::uint32_t exponent = bits >> mantissa & top;
+    if (!wild) exponent = top / 2 - 6 + exponent % 8;
+    if (exponent == top) exponent = top - 1;
+    bits = (bits & ~mask) | exponent << mantissa;
+    const unsigned kind = draw();
+    if (kind < 12) bits &= 1u << (total - 1);                      // a zero
+    if (kind >= 12 && kind < 24) bits &= ~((1u << mantissa) - 1);  // a power of two: ties
+    std::memcpy(&out[i * bytes_of(type)], &bits, bytes_of(type));
+  }
+  return out;
+}
+
 }  // namespace planesmith::testing

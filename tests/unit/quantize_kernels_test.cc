@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "format/number.h"
@@ -16,46 +17,35 @@
 
 using namespace planesmith;
 using planesmith::testing::Draw;
+using planesmith::testing::draw_values;
+using planesmith::testing::kTypes;
 using planesmith::testing::random_bytes;
 
 namespace {
 
-constexpr FloatType kTypes[] = {FloatType::bf16, FloatType::f16, FloatType::f32};
-
-// Bytes of finite values of the type; exponents near each other, so that groups are not all zeros but one.
-std::vector<std::uint8_t> draw_values(const Draw& draw, FloatType type, std::uint64_t count, bool wild) {
-  std::vector<std::uint8_t> out(count * bytes_of(type));
-  for (std::uint64_t i = 0; i < count; ++i) {
-    std::uint32_t bits = draw() | draw() << 8u | draw() << 16u | static_cast<std::uint32_t>(draw()) << 24;
-    const unsigned exponent_bits = type == FloatType::f16 ? 5 : 8;
-    const unsigned total = type == FloatType::f32 ? 32 : 16, mantissa = total - 1 - exponent_bits;
-    if (total == 16) bits &= 0xFFFF;
-    const std::uint32_t top = (1u << exponent_bits) - 1, mask = top << mantissa;
-    std::uint32_t exponent = bits >> mantissa & top;
-    if (!wild) exponent = top / 2 - 6 + exponent % 8;
-    if (exponent == top) exponent = top - 1;
-    bits = (bits & ~mask) | exponent << mantissa;
-    const unsigned kind = draw();
-    if (kind < 12) bits &= 1u << (total - 1);                      // a zero
-    if (kind >= 12 && kind < 24) bits &= ~((1u << mantissa) - 1);  // a power of two: ties
-    std::memcpy(&out[i * bytes_of(type)], &bits, bytes_of(type));
-  }
-  return out;
-}
-
-struct Fp4 {
+struct Quantized {
   std::vector<std::uint8_t> nibbles, scales;
-  bool operator==(const Fp4&) const = default;
+  bool operator==(const Quantized&) const = default;
 };
-Fp4 nvfp4(const Kernels& kernels, const FloatValues& values, float scale_2) {
-  Fp4 out{std::vector<std::uint8_t>(values.count / 2), std::vector<std::uint8_t>(values.count / 16)};
+Quantized nvfp4(const Kernels& kernels, const FloatValues& values, float scale_2) {
+  Quantized out{std::vector<std::uint8_t>(values.count / 2), std::vector<std::uint8_t>(values.count / 16)};
   kernels.to_nvfp4(values, scale_2, out.nibbles.data(), out.scales.data());
   return out;
 }
-Fp4 mxfp4(const Kernels& kernels, const FloatValues& values) {
-  Fp4 out{std::vector<std::uint8_t>(values.count / 2), std::vector<std::uint8_t>(values.count / 32)};
+Quantized mxfp4(const Kernels& kernels, const FloatValues& values) {
+  Quantized out{std::vector<std::uint8_t>(values.count / 2), std::vector<std::uint8_t>(values.count / 32)};
   kernels.to_mxfp4(values, out.nibbles.data(), out.scales.data());
   return out;
+}
+
+// The bytes of all sums, of the values and once more of a part of them.
+std::string errors(const Kernels& kernels, const FloatValues& values, float scale_2) {
+  std::vector<std::uint8_t> nibbles(values.count / 2), scales(values.count / kNvfp4Group);
+  kScalarKernels.to_nvfp4(values, scale_2, nibbles.data(), scales.data());
+  FloatErrors found;
+  kernels.add_errors(values, nibbles.data(), scales.data(), scale_2, found);
+  kernels.add_errors(values.part(0, kMxfp4Group), nibbles.data(), scales.data(), scale_2, found);
+  return {reinterpret_cast<const char*>(&found), sizeof found};
 }
 
 }  // namespace
@@ -90,7 +80,7 @@ TEST_CASE("an expert of zeros gets finite scales") {
   const std::vector<std::uint8_t> zeros(64);
   CHECK(nvfp4_scale_2(0) == 1);
   for (const Kernels* kernels : available_kernels()) {
-    const Fp4 result = nvfp4(*kernels, {zeros.data(), FloatType::bf16, 32}, nvfp4_scale_2(0));
+    const Quantized result = nvfp4(*kernels, {zeros.data(), FloatType::bf16, 32}, nvfp4_scale_2(0));
     CHECK(result.nibbles == std::vector<std::uint8_t>(16));
     CHECK(result.scales == std::vector<std::uint8_t>(2, 0x38));
   }
@@ -111,7 +101,10 @@ TEST_CASE("every instruction set gives the reference's bytes") {
       for (const Kernels* kernels : available_kernels()) {
         CAPTURE(kernels->name);
         CHECK(kernels->max_magnitude(values) == amax);
-        for (const float s : scale_2) CHECK((nvfp4(*kernels, values, s) == nvfp4(kScalarKernels, values, s)));
+        for (const float s : scale_2) {
+          CHECK((nvfp4(*kernels, values, s) == nvfp4(kScalarKernels, values, s)));
+          CHECK(errors(*kernels, values, s) == errors(kScalarKernels, values, s));
+        }
         CHECK((mxfp4(*kernels, values) == mxfp4(kScalarKernels, values)));
       }
     }
@@ -173,7 +166,7 @@ TEST_CASE("BF16 codes on and beside every threshold, in groups of every scale") 
       // The group's largest, which gives it a scale from far below 2^-9 to far beyond 448.
       const float amax = scale_2 * 6 * std::ldexp(1 + static_cast<float>(draw()) / 256, draw() % 24 - 13);
       float scratch[kNvfp4Group] = {amax};
-      std::uint8_t ignored[8];
+      std::uint32_t ignored[2];
       const float scale =
           static_cast<float>(format::e4m3_value(nvfp4_group(scratch, scale_2, ignored))) * scale_2;
       bits.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(amax) >> 16));
@@ -192,6 +185,33 @@ TEST_CASE("BF16 codes on and beside every threshold, in groups of every scale") 
       CHECK((nvfp4(*kernels, values, scale_2) == nvfp4(kScalarKernels, values, scale_2)));
       CHECK((mxfp4(*kernels, values) == mxfp4(kScalarKernels, values)));
     }
+  }
+}
+
+TEST_CASE("errors of NVFP4 and of the codebook, by hand") {
+  // Two groups of one block: 6 and 12 have the scales 1 and 2, so that the planes' scale is 2.
+  std::vector<float> weights(32);
+  const float first[] = {6, 2.25f, -5.25f, .125f, -.125f, 0}, second[] = {12, -5, 5.25f, -0.f, 1.75f};
+  std::copy(std::begin(first), std::end(first), weights.begin());
+  std::copy(std::begin(second), std::end(second), weights.begin() + 16);
+  const FloatValues values{reinterpret_cast<const std::uint8_t*>(weights.data()), FloatType::f32, 32};
+  std::vector<std::uint8_t> nibbles(16), scales(2);
+  kScalarKernels.to_nvfp4(values, 1, nibbles.data(), scales.data());
+  for (const Kernels* kernels : available_kernels()) {
+    CAPTURE(kernels->name);
+    FloatErrors found;
+    kernels->add_errors(values, nibbles.data(), scales.data(), 1, found);
+    CHECK(ErrorSums::total(found.weights.sum) == 6 + 2.25 + 5.25 + .125 + .125 + 12 + 5 + 5.25 + 1.75);
+    // 6 2 -6 0 -0 0, 12 -4 6 0 2: -5 is halfway between -4 and -6, whose even index is that of -4.
+    CHECK(ErrorSums::total(found.nvfp4.sum) == -.25 - .75 - .125 + .125 + 1 + .75 + .25);
+    CHECK(ErrorSums::total(found.nvfp4.squares) == .0625 + .5625 + 2 * .015625 + 1 + .5625 + .0625);
+    // Levels 2 and 8 (above 5): 8 2 -8 2 -2 2, 8 -2 8 2 2, and 2 for each zero that is left; the fifth is -0.
+    CHECK(ErrorSums::total(found.kept.sum) ==
+          2 - .25 - 2.75 + 1.875 - 1.875 + 2 - 4 + 3 + 2.75 + 2 + .25 + 10 * 2 + 11 * 2);
+    // Zeros in odd columns turn; the fifth, in an even one, loses its sign.
+    CHECK(ErrorSums::total(found.alternated.sum) ==
+          2 - .25 - 2.75 - 2.125 + 2.125 - 2 - 4 + 3 + 2.75 - 2 + .25 + 0 - 2);
+    CHECK(found.alternated.sum[1] == -.25 + 3 - 6 * 2);
   }
 }
 

@@ -14,31 +14,17 @@
 #include "format/planes.h"
 #include "quant/backend.h"
 #include "quant/cuda/convert.h"
+#include "quant/cuda/cuda_quantizer.h"
 
 namespace planesmith {
 namespace {
 
+using cuda::DeviceMemory;
+using cuda::Gpu;
+using cuda::reason;
 using cuda::Report;
 using cuda::ZeroPass;
 using format::Section;
-
-// Reads the error and forgets it, where it can be forgotten.
-std::string reason(cudaError_t error) {
-  cudaGetLastError();
-  return cudaGetErrorString(error);
-}
-
-struct Gpu {
-  int device = 0;
-  std::string name;
-
-  void check(cudaError_t error, std::string_view what_failed) const {
-    if (error != cudaSuccess)
-      throw Error(fmt::format("GPU {} ({}): {}: {}", device, name, what_failed, reason(error)));
-  }
-  // CUDA keeps the current device for each thread.
-  void use() const { check(cudaSetDevice(device), "cannot be used"); }
-};
 
 // Large ones are made of huge pages: there are 512 times fewer of them to lock, which is most of what a start
 // takes.
@@ -76,40 +62,6 @@ class PinnedBuffer : public Buffer {
 
  private:
   bool registered_ = false;
-};
-
-// Device memory for one expert at a time, handed out in pieces that suit the kernels' alignment.
-class DeviceMemory {
- public:
-  DeviceMemory() = default;
-  DeviceMemory(const DeviceMemory&) = delete;
-  ~DeviceMemory() { cudaFree(memory_); }
-
-  static std::size_t piece(std::size_t bytes) { return round_up(bytes, 256); }
-
-  // Starts anew, with room for `bytes` in pieces.
-  void reserve(const Gpu& gpu, std::size_t bytes) {
-    used_ = 0;
-    if (bytes <= bytes_) return;
-    cudaFree(memory_);
-    memory_ = nullptr;
-    bytes_ = 0;
-    if (const cudaError_t error = cudaMalloc(&memory_, bytes); error != cudaSuccess)
-      throw Error(
-          fmt::format("GPU {} ({}): cannot allocate {} of device memory for one more expert: {}; use fewer "
-                      "--threads, another GPU (--gpus) or --backend cpu",
-                      gpu.device, gpu.name, short_size(bytes), reason(error)));
-    bytes_ = bytes;
-  }
-  std::uint8_t* take(std::size_t bytes) {
-    std::uint8_t* const at = memory_ + used_;
-    used_ += piece(bytes);
-    return at;
-  }
-
- private:
-  std::uint8_t* memory_ = nullptr;
-  std::size_t bytes_ = 0, used_ = 0;
 };
 
 struct Extent {
@@ -326,6 +278,9 @@ class CudaBackend : public Backend {
   }
   std::unique_ptr<Converter> make_converter(int worker) override {
     return std::make_unique<CudaConverter>(gpus_[static_cast<std::size_t>(worker) % gpus_.size()]);
+  }
+  std::unique_ptr<Quantizer> make_quantizer(int worker) override {
+    return cuda::make_quantizer(gpus_[static_cast<std::size_t>(worker) % gpus_.size()]);
   }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override {
     return std::make_unique<PinnedBuffer>(bytes);

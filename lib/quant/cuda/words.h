@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "format/host_device.h"
+#include "quant/quantize.h"
 
 namespace planesmith::cuda {
 
@@ -60,21 +61,6 @@ PLANESMITH_HD inline unsigned highest_bit(Word word) {
   return 31 - static_cast<unsigned>(__clz(static_cast<int>(word)));
 #else
   return 31 - static_cast<unsigned>(std::countl_zero(word));
-#endif
-}
-
-PLANESMITH_HD inline float float_of(Word bits) {
-#if defined(__CUDA_ARCH__)
-  return __uint_as_float(bits);
-#else
-  return std::bit_cast<float>(bits);
-#endif
-}
-PLANESMITH_HD inline Word bits_of(float value) {
-#if defined(__CUDA_ARCH__)
-  return __float_as_uint(value);
-#else
-  return std::bit_cast<Word>(value);
 #endif
 }
 
