@@ -8,6 +8,7 @@
 
 #include "format/number.h"
 #include "format/planes.h"
+#include "quant/bf16_cutoffs.h"
 #include "quant/kernels.h"
 #include "quant/log_code.h"
 #include "quant/quantize_reference.h"
@@ -304,6 +305,8 @@ OP V add_bit_counts(V sums, V a) {
 #include "quant/vector_nibbles.inl"
 #include "quant/floats_avx2.inl"
 #include "quant/vector_quantize.inl"
+#include "quant/bf16_avx2.inl"
+#include "quant/bf16_x86.inl"
 #include "quant/vector_to_fp4.inl"
 #include "quant/vector_errors.inl"
 // clang-format on

@@ -328,6 +328,7 @@ OP V add_bit_counts(V sums, V a) {
 #include "quant/floats_avx512.inl"
 #include "quant/vector_quantize.inl"
 #include "quant/bf16_avx512.inl"
+#include "quant/bf16_x86.inl"
 #include "quant/vector_to_fp4.inl"
 #include "quant/vector_errors.inl"
 // clang-format on
