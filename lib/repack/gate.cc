@@ -1,6 +1,7 @@
 #include "repack/gate.h"
 
 #include <fmt/format.h>
+#include <string.h>
 
 #include <algorithm>
 #include <mutex>
@@ -86,8 +87,8 @@ GateResult gate(const Context& context, const std::string& source, const std::ve
     for (const Granularity granularity : kGranularities) {
       repacked = original;
       repack(remappers[static_cast<std::size_t>(granularity)], repacked, task->row_bytes);
+      if (memcmp(original.data(), repacked.data(), range.size) == 0) continue;
       const auto at = std::mismatch(original.begin(), original.end(), repacked.begin());
-      if (at.first == original.end()) continue;
       const std::lock_guard<std::mutex> lock(mutex);
       result.differences.push_back({file->name, "",
                                     range.offset + static_cast<std::uint64_t>(at.first - original.begin()),

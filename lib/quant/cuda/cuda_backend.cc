@@ -285,8 +285,7 @@ class CudaBackend : public Backend {
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override {
     return std::make_unique<PinnedBuffer>(bytes);
   }
-  // A worker reads, waits for the device, and writes: while half of them wait, the others keep the cores busy.
-  int workers(int threads) const override { return 2 * threads; }
+  int workers(int threads) const override { return threads; }
 
  private:
   std::vector<Gpu> gpus_;
