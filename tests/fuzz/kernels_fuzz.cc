@@ -82,11 +82,39 @@ void histogram_and_remap(const Draw& draw) {
   }
 }
 
+// Finite floats to FP4, and what that costs, with a global scale that fits them or any other.
+void floats(const Draw& draw) {
+  const FloatType type = kTypes[draw() % 3u];
+  const std::uint64_t count = 32 * draw_below(draw, 70);
+  const std::vector<std::uint8_t> bytes = draw_values(draw, type, count, draw() % 4 == 0);
+  const FloatValues values{bytes.data(), type, count};
+  const float amax = kScalarKernels.max_magnitude(values);
+  float scale_2 = nvfp4_scale_2(amax);
+  if (draw() % 4 == 0)
+    scale_2 = std::ldexp(1 + static_cast<float>(draw()) / 256, static_cast<int>(draw()) - 149);
+  if (!std::isfinite(scale_2)) scale_2 = 1;
+  const auto made = [&](const Kernels& kernels) {
+    std::vector<std::uint8_t> out(count / 2 + count / 16 + count / 2 + count / 32 + sizeof(FloatErrors));
+    std::uint8_t *const nibbles = out.data(), *const scales = nibbles + count / 2,
+                        *const others = scales + count / 16;
+    kernels.to_nvfp4(values, scale_2, nibbles, scales);
+    kernels.to_mxfp4(values, others, others + count / 2);
+    FloatErrors errors;
+    kernels.add_errors(values, nibbles, scales, scale_2, errors);
+    std::memcpy(others + count / 2 + count / 32, &errors, sizeof errors);
+    return out;
+  };
+  for (const Kernels* kernels : available_kernels()) {
+    require(kernels->max_magnitude(values) == amax);
+    require(made(*kernels) == made(kScalarKernels));
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Draw draw = draws_from(data, size);
-  switch (draw() % 5) {
+  switch (draw() % 6) {
     case 0:
       conversion(draw_mxfp4(draw), draw);
       break;
@@ -98,6 +126,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 3:
       from_nibbles(draw);
+      break;
+    case 4:
+      floats(draw);
       break;
     default:
       histogram_and_remap(draw);
