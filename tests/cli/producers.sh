@@ -79,6 +79,12 @@ expect 1 repack-experts translate "$C/ct-w4a16g32-deepseek_v3" "$WORK/refused"; 
 expect 1 repack-experts translate "$C/ct-mixed-deepseek_v3" "$WORK/refused"; says 'float-quantized'
 expect 1 repack-experts translate "$NVFP4" "$WORK/refused"; says 'nothing to translate'
 
+# None is left out here.
+for path in "$C"/*; do
+  name=${path##*/}
+  grep -Eq -- "(^|[^A-Za-z0-9_-])${name%-deepseek_v3}" "$0" || fail "$name is not tried"
+done
+
 # The verdict of the builders.
 verdict() { expect 1 build-planescache "$C/$1" --out "$WORK/no" --ckpt-id pin; says "$2"; absent "$WORK/no"; }
 verdict bf16-glm_moe_dsa 'not quantized yet.*repack-experts quantize'
@@ -113,6 +119,7 @@ for name in ct-nvfp4a16 ct-mxfp4a16 ct-fp8_block ct-mixed hf-fp8 modelopt-mxfp4_
   audit_has 0 $name-deepseek_v3 -- 'warning +experts.layout.*translate' '!scale-missing' '!^error'
 done
 audit_has 3 ct-nvfp4a16-all-deepseek_v3 -- 'recipe.sensitive-quantized.*lm_head' 'experts.layout'
+audit_has 0 fp8split-bf16-deepseek_v3 -- '!^(error|warning)'
 for name in ct-w4a16g32-deepseek_v3 ct-w8a8-deepseek_v3 gptoss-mxfp4 modelopt-nvfp4_experts_only-minimax_m2; do
   audit_has 3 $name -- 'error +experts.layout' '!scale-missing' '!family'
 done
