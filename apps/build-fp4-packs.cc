@@ -1,4 +1,4 @@
-// Checkpoint, or a planes cache that is there already -> pack stores.
+// build-fp4-packs: builds pack stores from a checkpoint or from an existing planes cache.
 #include <fmt/format.h>
 
 #include "base/size.h"
@@ -76,7 +76,7 @@ int from_planescache(Context& context, const BuildFlags& flags, FromCacheRequest
                     report.converted, report.finished, report.elsewhere);
     const bool vouched = report.without_manifest.empty();
     const char* const unvouched =
-        ", read for their digests; without a manifest of the cache nothing tells whether they are right";
+        ", read for their digests; the cache has no manifest, so they could not be checked";
     text += fmt::format("shared    {}{}\n", exact_size(report.shared),
                         report.shared == 0 ? ""
                         : !vouched         ? unvouched
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   add_build_flags(app, flags);
   for (CLI::Option* option : add_geometry_flags(app, geometry)) option->needs(from);
-  // The identity is the cache's, and nothing is converted.
+  // The identity comes from the cache, and nothing is converted.
   for (const char* option : {"--served-path", "--recompute", "--backend", "--gpus"})
     from->excludes(app.get_option(option));
   add_common_flags(app, common);

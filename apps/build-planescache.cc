@@ -1,4 +1,5 @@
-// Checkpoint -> planes cache of each rank, and packs in the same pass where asked for.
+// build-planescache: builds the planes cache of each rank from a checkpoint, and packs in the same pass on
+// request.
 #include "common/build_flags.h"
 #include "common/flag_values.h"
 

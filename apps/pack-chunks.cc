@@ -1,4 +1,4 @@
-// Big trees in parts of a bearable size, provably whole.
+// pack-chunks: packs trees into parts of limited size, verifies and unpacks them.
 #include "pack_chunks/commands.h"
 
 int main(int argc, char** argv) {

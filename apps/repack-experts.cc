@@ -1,11 +1,13 @@
-// Expert weights in fewer values: variants to compare, the proof that repacking changes nothing else, and how
-// well a model bears the 2-bit codebook.
+// repack-experts: makes checkpoints from checkpoints. Fewer expert levels, quantizing, translating layouts,
+// completing what quantizers left out, and measuring what the 2-bit codebook costs.
 #include "repack_experts/commands.h"
 
 int main(int argc, char** argv) {
   using namespace planesmith;
-  Subcommands commands("Repack the routed experts of a checkpoint with codebooks of 2 to 16 levels",
-                       "repack-experts");
+  Subcommands commands(
+      "Make checkpoints from checkpoints: quantize, translate, complete or repack routed experts, and "
+      "measure the cost",
+      "repack-experts");
   add_build(commands);
   add_gate(commands);
   add_analyze(commands);

@@ -1,4 +1,4 @@
-// Routing traces -> how much memory each tier deserves.
+// size-tiers: computes from routing traces how much memory each tier should get.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,29 +32,28 @@ void declare(CLI::App& app, Flags& flags) {
                  "FP4 pool (JSON, one object or one a line)")
       ->required();
   app.add_option("--slots", flags.slots,
-                 "Pool sizes to tell, in slots (16,64,100-110); default: powers of two");
+                 "Pool sizes to report, in slots (16,64,100-110); default: powers of two");
   app.add_option("--policy", flags.policies,
                  "Replay policies at these sizes: engine, need, belady, or ORDER/VICTIM of sorted, freq, "
-                 "round-robin and "
-                 "lru, lfu, aged-lfu; with :promote=N, :threshold=N, :cap=N, :hyst=X")
+                 "round-robin and lru, lfu, aged-lfu; with :promote=N, :threshold=N, :cap=N, :hyst=X")
       ->delimiter(',');
   app.add_option("--gpu-memory", flags.gpu_memory,
-                 "Memory of one GPU (96GiB): bounds what is advised; 15 % of it are left for dense weights, "
-                 "KV cache and "
-                 "activations");
-  app.add_option("--ram", flags.ram, "Memory of the host for one rank: bounds what is advised");
+                 "Memory of one GPU (96GiB): limits the advice; 15 % of it stay free for dense weights, KV "
+                 "cache and activations");
+  app.add_option("--ram", flags.ram, "Memory of the host for one rank: limits the advice");
   add_geometry_flags(app, flags.geometry);
   app.add_option("--planescache", flags.planescache,
                  "Take the model's geometry from this cache or pack store");
   app.add_option("--world", flags.world, "Tensor-parallel ranks")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  app.add_option("--token-rate", flags.token_rate, "Tokens a second, one tick each, for the load of the bus")
+  app.add_option("--token-rate", flags.token_rate,
+                 "Tokens per second, one tick each, for the load on the bus")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--report", flags.report, "Write a self-contained page with curves and maps to this file");
   app.add_option("--write-heat", flags.heat, "Write the engine's heat files for the packs in this store");
-  app.add_flag("--json", flags.json, "One JSON document on stdout");
+  app.add_flag("--json", flags.json, "Print one JSON document instead of text");
 }
 
 std::optional<KnownModel> find_model(const Context& context, const Flags& flags) {
@@ -65,11 +64,10 @@ std::optional<KnownModel> find_model(const Context& context, const Flags& flags)
     if (cache.model) return cache.model;
   for (const FoundPack& pack : store.packs)
     if (pack.model) return pack.model;
-  throw Error(flags.planescache,
-              "holds no cache and no pack with a manifest that tells the model's geometry");
+  throw Error(flags.planescache, "holds no cache or pack with a manifest that has the model's geometry");
 }
 
-// Powers of two up to all pairs, and all of them.
+// Powers of two below the number of pairs, and that number.
 std::vector<std::uint64_t> usual_slots(std::uint64_t pairs) {
   std::vector<std::uint64_t> slots;
   for (std::uint64_t n = 1; n < pairs; n *= 2) slots.push_back(n);
@@ -146,7 +144,7 @@ int run(const Context& context, const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Says how much memory each tier deserves, from traces of which experts a model uses.",
+  CLI::App app("Computes how much memory each tier should get, from traces of which experts a model uses.",
                "size-tiers");
   CommonFlags common;
   Flags flags;

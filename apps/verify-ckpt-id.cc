@@ -1,4 +1,4 @@
-// Identity of checkpoints, and whether caches and packs are what they claim to be.
+// verify-ckpt-id: identities of checkpoints, and verification of caches and packs.
 #include <unistd.h>
 
 #include <string_view>
@@ -13,7 +13,7 @@ bool is_any(std::string_view word, std::initializer_list<std::string_view> of) {
   return false;
 }
 
-// Whether standard output is meant for eval, and whether help is asked for instead.
+// Whether stdout is meant for eval, and whether help was asked for.
 struct Wanted {
   bool environment = false, help = false;
 };
@@ -32,7 +32,8 @@ Wanted wanted(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace planesmith;
   const Wanted to_print = wanted(argc, argv);
-  if (to_print.environment && to_print.help) dup2(STDERR_FILENO, STDOUT_FILENO);  // eval would run it
+  if (to_print.environment && to_print.help)
+    dup2(STDERR_FILENO, STDOUT_FILENO);  // eval would run the help text
   Subcommands commands("Identify checkpoints, and prove caches and packs right before they are served",
                        "verify-ckpt-id");
   add_id(commands);

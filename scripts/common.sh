@@ -1,17 +1,17 @@
 # shellcheck shell=bash
-# Sourced by the scripts that operators run: finds the programs, says what goes on.
+# Sourced by the scripts that operators run: puts the programs on the PATH; messages and arguments.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if [ -e "$here/../CMakeLists.txt" ]; then
-  PATH=$here/../build/release/bin:$PATH  # a source tree, built or not yet
+  PATH=$here/../build/release/bin:$PATH  # in a source tree, built or not
 elif [ -x "$here/../../../bin/build-planescache" ]; then
-  PATH=$here/../../../bin:$PATH  # installed anywhere: share/planesmith/scripts beside bin
+  PATH=$here/../../../bin:$PATH  # installed: share/planesmith/scripts, and bin beside share
 fi
 
 say() { printf '%s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 # usage: prints the comment at the top of the script.
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
-# For scripts whose standard output is meant for eval: where they fail, that is "false", so that eval fails too.
+# For scripts whose stdout is meant for eval: on failure they print "false", so that eval fails too.
 print_false_on_failure() { trap '[ $? = 0 ] || echo false' EXIT; }
 wrong() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; usage >&2; exit 2; }
 # value_of OPTION REST...: the value that must follow an option.
@@ -19,6 +19,6 @@ value_of() { [ $# -ge 2 ] || wrong "$1 needs a value"; printf '%s' "$2"; }
 need() {
   local program
   for program in "$@"; do
-    command -v "$program" >/dev/null || die "$program is not there; build it first (cmake --preset release && cmake --build --preset release)"
+    command -v "$program" >/dev/null || die "$program is not on the PATH; build it first (cmake --preset release && cmake --build --preset release)"
   done
 }

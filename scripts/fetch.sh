@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # usage: fetch.sh REPO NAME [options]
 #
-# Fetches a set of chunks from a Hugging Face hub and unpacks it: with pack-chunks where it is on the PATH, else with
-# curl, zstd, GNU tar, sha256sum and jq or python3. REPO is OWNER/REPO or datasets/OWNER/REPO; NAME may have directories
-# in front. Started again after an interruption it continues; what is unpacked already is not fetched again.
+# Fetches a set of chunks from a Hugging Face hub and unpacks it: with pack-chunks where it is on the PATH, else with curl,
+# zstd, GNU tar, sha256sum and jq or python3. REPO is OWNER/REPO or datasets/OWNER/REPO; NAME may have directories in front.
+# Run it again after an interruption and it continues; what is unpacked already is not fetched again.
 #
 #   --revision REV   branch, tag or commit (main)
 #   --out DIR        directory to unpack into (.)
 #   --parts DIR      directory to keep the parts in (default: none are kept)
 #   -j N             downloads at a time (16 with pack-chunks, else 4)
-#   --stream         without pack-chunks: no part is ever stored; everything is read twice, once to check it
+#   --stream         without pack-chunks: store no part; everything is downloaded twice, the first time to check it
 #   --delete         keep no parts (the default)
 #   --no-unpack      only download and check; into --parts DIR, or NAME.parts
-#   --as-root        unpack as root without pack-chunks, with tar's protection only
+#   --as-root        allow unpacking as root without pack-chunks, with tar's protection only
 # HF_TOKEN (or hf auth login): for private repositories. HF_ENDPOINT: another hub.
 set -euo pipefail
 . "$(dirname "$(readlink -f "$0")")/hub.sh"
@@ -54,9 +54,9 @@ fi
 need curl zstd tar sha256sum awk
 tar --version 2>/dev/null | grep -q GNU || die "GNU tar is needed"
 [ "$(id -u)" != 0 ] || $as_root || [ "$mode" = no-unpack ] ||
-  die "as root this needs pack-chunks on the PATH, which keeps what is unpacked inside the directory; or run it as another user, or give --as-root"
+  die "as root this needs pack-chunks on the PATH, which never writes outside the directory; or run it as another user, or give --as-root"
 
-# What there is: the set of this path, else the only one of this name in any directory.
+# The set with this path, else the only set with this name in any directory.
 work=$(mktemp -d)
 watcher=''
 trap '[ -z "$watcher" ] || kill "$watcher" 2>/dev/null; rm -rf "$work"' EXIT
@@ -78,12 +78,12 @@ fi
 short=${name##*/}
 total=0 count=0
 while IFS=$'\t' read -r size digest path; do
-  [ "$digest" != - ] || die "$path: the hub tells no SHA-256 of it"
+  [ "$digest" != - ] || die "$path: the hub lists no SHA-256 for it"
   total=$((total + size)) count=$((count + 1))
 done <"$work/parts"
 say "$name: $count parts, $total bytes"
 
-# private DIR: made for us alone, or ours already.
+# private DIR: creates it with mode 0700, or requires that it is ours and that no other user may write to it.
 private() {
   if [ -L "$1" ] || { [ -e "$1" ] && ! [ -d "$1" ]; }; then die "$1: is in the way; it should be a directory of yours"; fi
   [ -d "$1" ] || mkdir -m 0700 "$1"
@@ -91,9 +91,9 @@ private() {
   case $(stat -c %a "$1") in *[2367]? | *[2367]) die "$1: others may write into it (mode $(stat -c %a "$1")); chmod go-w it" ;; esac
 }
 mkdir -p "$out"
-record=$out/.$short.fetched  # what was unpacked, and from what
+record=$out/.$short.fetched  # what was unpacked, and from which parts
 fingerprint() { sha256sum <"$work/parts" | cut -d ' ' -f 1; }
-# state_of TOP...: changes with any file below.
+# state_of TOP...: a digest that changes when any file below changes.
 state_of() { (cd "$out" && find "$@" -printf '%p %y %s %i %T@ %C@\n' 2>/dev/null | LC_ALL=C sort | sha256sum | cut -d ' ' -f 1); }
 show_places() {
   local top
@@ -112,7 +112,7 @@ if [ "$mode" != no-unpack ] && [ -f "$record" ] && [ -O "$record" ]; then
   fi
 fi
 
-# stream SIZE PATH: to standard output, going on where a connection broke.
+# stream SIZE PATH: writes the file to stdout, and continues where a connection broke.
 stream() {
   local at=0 got stuck=0 status
   while [ "$at" -lt "$1" ]; do
@@ -120,15 +120,15 @@ stream() {
     status=0
     hub_curl "$located" -r "$at-$(($1 - 1))" -w '%{stderr}\n%{http_code} %{size_download}\n' 2>"$work/said" >&3 || status=$?
     got=$(tail -n 1 "$work/said")
-    [ "$status" != 23 ] || return 1  # the reader is gone
+    [ "$status" != 23 ] || return 1  # the reader has ended
     case $got in "206 "[0-9]*) got=${got#206 } ;; "200 "*) [ "$at" = 0 ] || die "$2: the server ignores ranges; use --parts"; got=${got#200 } ;; *) got=0 ;; esac
     at=$((at + got))
     if [ "$got" -gt 0 ]; then stuck=0; else stuck=$((stuck + 1)); fi
     [ "$stuck" -lt 6 ] || { say "$2: no progress any more at $at of $1 bytes"; return 1; }
-    [ "$at" -ge "$1" ] || { say "$2: the connection broke at $at of $1 bytes; going on"; sleep "$stuck"; }
+    [ "$at" -ge "$1" ] || { say "$2: the connection broke at $at of $1 bytes; continuing"; sleep "$stuck"; }
   done 3>&1
 }
-# stream_all CHECK: all parts; with CHECK = check their digests are compared on the way.
+# stream_all CHECK: all parts; with CHECK = check their digests are compared meanwhile.
 stream_all() {
   local size digest path found
   while IFS=$'\t' read -r size digest path; do
@@ -138,7 +138,7 @@ stream_all() {
       stream "$size" "$path" | tee "$work/pipe" || return 1
       wait $!
       found=$(cut -d ' ' -f 1 "$work/sum")
-      [ "$found" = "$digest" ] || { say "$path: what came is not what the hub lists: SHA-256 $found instead of $digest"; : >"$work/differs"; return 3; }
+      [ "$found" = "$digest" ] || { say "$path: the content is not what the hub lists: SHA-256 $found instead of $digest"; : >"$work/differs"; return 3; }
       say "$path: $size bytes, checked"
     else
       stream "$size" "$path" || return 1
@@ -146,15 +146,15 @@ stream_all() {
   done <"$work/parts"
 }
 
-# fetch SIZE DIGEST PATH: into the directory of parts, under its name only when its digest is right.
+# fetch SIZE DIGEST PATH: downloads into the directory of parts; the file gets its name when its digest is right.
 fetch() {
   local size=$1 digest=$2 path=$3 file temporary there before stuck=0 wrong=0 status code
   file=$parts/${path##*/} temporary=$parts/.${path##*/}.tmp
   if [ -f "$file" ] && ! [ -L "$file" ]; then
-    # Size and times tell that it is the file whose digest was compared; else it is read.
+    # Size and times show whether it is the file whose digest was compared; else it is read.
     if [ "$(cat "$parts/.${path##*/}.checked" 2>/dev/null)" = "$digest $(stat -c '%s %i %.9Y %.9Z' "$file")" ]; then return 0; fi
     if [ "$(sha256sum <"$file" | cut -d ' ' -f 1)" = "$digest" ]; then remember "$file" "$digest"; return 0; fi
-    say "$path: the file here is another one; fetching it"
+    say "$path: the file here has other content; fetching it"
     rm -f "$file"
   fi
   [ "$(cat "$temporary.of" 2>/dev/null)" = "$digest" ] || { rm -f "$temporary"; printf '%s\n' "$digest" >"$temporary.of"; }
@@ -164,12 +164,12 @@ fetch() {
       before=$there status=0
       locate "$resolve/$(encoded "$revision")/$(encoded_path "$path")" "$path"
       code=$(hub_curl "$located" -C - -o "$temporary" -w '%{http_code}' 2>/dev/null) || status=$?
-      [ "$status" != 33 ] || rm -f "$temporary"  # no ranges here: all over again
+      [ "$status" != 33 ] || rm -f "$temporary"  # the server has no ranges: start over
       there=$(stat -c %s "$temporary" 2>/dev/null || echo 0)
       if [ "$there" -gt "$before" ]; then stuck=0; else stuck=$((stuck + 1)); fi
       if [ "$there" -lt "$size" ]; then
         [ "$stuck" -lt 6 ] || { say "$path: no progress any more (the server answers $code, curl $status), $there of $size bytes are here"; return 1; }
-        say "$path: the connection broke at $there of $size bytes; going on"
+        say "$path: the connection broke at $there of $size bytes; continuing"
         sleep "$stuck"
         continue
       fi
@@ -183,12 +183,12 @@ fetch() {
     fi
     rm -f "$temporary"
     wrong=$((wrong + 1))
-    [ "$wrong" -lt 3 ] || { say "$path: what comes is not what the hub lists (size $size, SHA-256 $digest)"; return 3; }
-    say "$path: is not what the hub lists; once more"
+    [ "$wrong" -lt 3 ] || { say "$path: the content is not what the hub lists (size $size, SHA-256 $digest)"; return 3; }
+    say "$path: the content is not what the hub lists; fetching it again"
   done
 }
 remember() { printf '%s %s\n' "$2" "$(stat -c '%s %i %.9Y %.9Z' "$1")" >"$parts/.${1##*/}.checked"; }
-# How far it is, every ten seconds.
+# Reports progress every ten seconds.
 watch_parts() {
   local here
   while sleep 10; do
@@ -197,7 +197,7 @@ watch_parts() {
   done
 }
 
-# Names and links of the archive on standard input: refuses what pack-chunks refuses.
+# Checks names and links of the archive on stdin: refuses what pack-chunks refuses.
 check_archive() {
   LC_ALL=C tar --list --ignore-zeros --verbose --numeric-owner --quoting-style=c -f - 2>"$work/tar" | LC_ALL=C awk '
     function refuse(why) { if (!bad) print name ": " why; bad = 1 }
@@ -213,7 +213,7 @@ check_archive() {
       if ((name target) ~ /\\([abtnvfr]|0[0-3][0-7]|177)/) refuse("has control characters in its name")
       if (name == "" || name == ".") next
       if (name in types && types[name] != "d") refuse("is in the archive twice")
-      if (type == "h" && types[target] != "-") refuse("is a hard link to \"" target "\", which is no file of the archive before it")
+      if (type == "h" && types[target] != "-") refuse("is a hard link to \"" target "\", which is not an earlier file of the archive")
       types[name] = type; targets[name] = target
     }
     END {
@@ -221,7 +221,7 @@ check_archive() {
         n = split(name, part, "/"); path = ""
         for (i = 1; i < n; ++i) {
           path = path (i > 1 ? "/" : "") part[i]
-          if (path in types && types[path] != "d") refuse("lies below something that is no directory")
+          if (path in types && types[path] != "d") refuse("is below something that is not a directory")
         }
         if (types[name] != "l") continue
         if (targets[name] ~ /^\//) refuse("is a link that leads out of the directory")
@@ -229,8 +229,8 @@ check_archive() {
         for (i = 1; i <= n; ++i) {
           if (part[i] == "..") { if (--depth < 0) refuse("is a link that leads out of the directory") }
           else if (part[i] != "" && part[i] != ".") { ++depth; seen = 1 }
-          # ".." behind a name may leave by way of another link
-          if (part[i] == ".." && seen) refuse("is a link with \"..\" behind a name")
+          # ".." after a name may lead out through another link
+          if (part[i] == ".." && seen) refuse("is a link with \"..\" after a name")
         }
         seen = 0
       }
@@ -254,7 +254,7 @@ if [ "$mode" != stream ]; then
   done 4<"$work/parts"
   kill "$watcher"; wait "$watcher" 2>/dev/null || true; watcher=''
   while [ "$running" -gt 0 ]; do wait -n || failed=$?; running=$((running - 1)); done
-  [ "$failed" = 0 ] || { say "not all parts are here; the same command goes on"; exit "$failed"; }
+  [ "$failed" = 0 ] || { say "not all parts are here; run the same command again to continue"; exit "$failed"; }
   if [ "$mode" = no-unpack ]; then say "in   $parts"; exit 0; fi
 fi
 
@@ -265,7 +265,7 @@ fresh=$(mktemp -d "$out/.$short.XXXXXX")
 chmod 0700 "$fresh"
 say "$name: unpacking"
 bytes | zstd -dcq --long=27 | tar --extract --ignore-zeros --sparse --no-same-owner --no-same-permissions -C "$fresh" -f - ||
-  { rm -rf "$fresh"; die "unpacking failed; the same command goes on"; }
+  { rm -rf "$fresh"; die "unpacking failed; run the same command again to continue"; }
 find "$fresh" -mindepth 1 ! -type l -perm /7000 -exec chmod a-st {} +
 mapfile -t tops < <(cd "$fresh" && find . -mindepth 1 -maxdepth 1 -printf '%P\n')
 for top in "${tops[@]}"; do

@@ -1,7 +1,7 @@
-# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with those who source this
-# What fetch.sh and upload.sh share: talking to a Hugging Face hub with curl, reading its JSON with jq or python3.
-# Sourced, not run. The token goes to the hub's own scheme, host and port only; curl reads no .curlrc, expands no
-# brackets and speaks nothing but http and https; what the hub sends is limited and printed escaped.
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the sourcing script
+# Common to fetch.sh and upload.sh: talks to a Hugging Face hub with curl, reads its JSON with jq or python3. Sourced, not
+# run. The token goes to the hub's own scheme, host and port only; curl reads no .curlrc, expands no brackets and uses only
+# http and https; what the hub sends is limited in size and printed escaped.
 HUB=${HF_ENDPOINT:-https://huggingface.co}
 HUB=${HUB%/}
 
@@ -15,18 +15,18 @@ case $HUB in
   http://?* | https://?*) ;;
   *) die "HF_ENDPOINT should be an http or https URL" ;;
 esac
-case $HUB in *[!A-Za-z0-9.:/_~%-]*) die "HF_ENDPOINT holds characters that no plain URL has" ;; esac
+case $HUB in *[!A-Za-z0-9.:/_~%-]*) die "HF_ENDPOINT has characters that a plain URL cannot have" ;; esac
 
 # The token of HF_TOKEN, else of the file that `hf auth login` writes.
 hub_token() {
   local token=${HF_TOKEN:-} file=${HF_TOKEN_PATH:-${HF_HOME:-${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/huggingface}/token}
   [ -n "$token" ] || token=$(head -c 4096 "$file" 2>/dev/null | head -n 1) || true
-  case $token in *[!A-Za-z0-9._~+/=-]*) die "the token holds characters that no token has; it is not used" ;; esac
+  case $token in *[!A-Za-z0-9._~+/=-]*) die "the token has characters that a token cannot have; it is not used" ;; esac
   printf '%s' "$token"
 }
 TOKEN=$(hub_token)
 
-# origin URL: scheme, host and port, in one spelling.
+# origin URL: prints scheme, host and port, normalized.
 origin() {
   local scheme=${1%%://*} rest=${1#*://}
   rest=${rest%%[/?#]*}
@@ -35,7 +35,7 @@ origin() {
   printf '%s://%s' "${scheme,,}" "$rest"
 }
 
-# hub_curl URL ARGUMENTS...: curl; with the token, which stays out of the process list, where the URL is the hub's.
+# hub_curl URL ARGUMENTS...: runs curl, with the token if the URL is the hub's. The token stays out of the process list.
 hub_curl() {
   local url=$1
   shift
@@ -49,7 +49,7 @@ hub_curl() {
   fi
 }
 
-# stop_if_refused HTTP-STATUS WHAT: ends the script where asking again does not help.
+# stop_if_refused HTTP-STATUS WHAT: ends the script if another attempt would not help.
 stop_if_refused() {
   case $1 in
     401 | 403)
@@ -60,7 +60,7 @@ stop_if_refused() {
   esac
 }
 
-# wait_after HTTP-STATUS HEADERS ATTEMPT WHAT: sleeps as long as the server asks for, else longer each time.
+# wait_after HTTP-STATUS HEADERS ATTEMPT WHAT: sleeps as long as the server asks, else longer with each attempt.
 wait_after() {
   local asked seconds=$((1 << ($3 < 5 ? $3 - 1 : 5)))
   asked=$(sed -n 's/^[Rr]etry-[Aa]fter: *\([0-9]\{1,6\}\).*/\1/p' "$2" 2>/dev/null | tail -n 1)
@@ -71,8 +71,8 @@ wait_after() {
   sleep "$seconds"
 }
 
-# again MOST HTTP-STATUS HEADERS WHAT: counts one more failure in the caller's `attempt` and `limited` and waits before the
-# next; ends the script where there were MOST without counting rate limits, or where asking again does not help.
+# again MOST HTTP-STATUS HEADERS WHAT: counts a failure in the caller's `attempt` and `limited` and waits before the next
+# attempt. Ends the script after MOST failures other than rate limits, or if another attempt would not help.
 again() {
   stop_if_refused "$2" "$4"
   attempt=$((attempt + 1))
@@ -81,7 +81,7 @@ again() {
   wait_after "$2" "$3" "$attempt" "$4"
 }
 
-# locate URL WHAT: sets `located` to where redirects lead.
+# locate URL WHAT: follows redirects and sets `located` to the final URL.
 locate() {
   local hops code attempt=0 answer limited=0 url head
   head=$(mktemp)
@@ -89,7 +89,7 @@ locate() {
     url=$1 code=000
     for hops in 1 2 3 4 5 6 7 8 9 10 11; do
       [ "$hops" -le 10 ] || die "$2: the server redirects without end"
-      # One byte would do; a server that ignores ranges is left after some.
+      # Ask for one byte; --max-filesize ends the transfer if the server ignores ranges.
       answer=$(hub_curl "$url" -r 0-0 -D "$head" -w '\n%{http_code} %{redirect_url}' -o /dev/null --max-filesize 1 2>/dev/null) || true
       answer=${answer##*$'\n'} code=${answer%% *}
       case $code in
@@ -104,7 +104,7 @@ locate() {
   done
 }
 
-# hub_document URL FILE HEADERS WHAT: a small document, at most 64 MiB. Returns 4 where it is not there.
+# hub_document URL FILE HEADERS WHAT: fetches a document of at most 64 MiB. Returns 4 if it does not exist.
 hub_document() {
   local code attempt=0 limited=0
   while :; do
@@ -120,7 +120,7 @@ hub_document() {
   done
 }
 
-# encoded TEXT: for a URL; '/' is encoded too.
+# encoded TEXT: percent-encodes it for a URL, '/' too.
 encoded() {
   local LC_ALL=C text=$1 i c
   for ((i = 0; i < ${#text}; i++)); do
@@ -128,10 +128,10 @@ encoded() {
     case $c in [A-Za-z0-9._~-]) printf '%s' "$c" ;; *) printf '%%%02X' "'$c" ;; esac
   done
 }
-encoded_path() { local text; text=$(encoded "$1"); printf '%s' "${text//%2F//}"; }  # '/' stays
+encoded_path() { local text; text=$(encoded "$1"); printf '%s' "${text//%2F//}"; }  # keeps '/'
 
 # json KIND FILE: a line "SIZE<tab>SHA256 or -<tab>PATH" for each file of a listing, or of a manifest (KIND: listing,
-# manifest). Names with control characters, and what is no list of files, are errors.
+# manifest). Errors: names with control characters; not a list of files.
 json() {
   if command -v jq >/dev/null; then
     jq -r --arg kind "$1" '
@@ -166,8 +166,8 @@ set_repo() {
   [ "$kind" = models ] || resolve=$HUB/datasets/$repo/resolve
 }
 
-# hub_listing REVISION FILE: a line "SIZE SHA256 PATH" (tabs between) for each file of `repo`, page by page; stays on
-# the hub whatever its pages link to. Returns 4 where repository or revision are not there.
+# hub_listing REVISION FILE: writes a line "SIZE SHA256 PATH" (with tabs) for each file of `repo`, page by page. Links to
+# other pages are followed on the hub's own origin only. Returns 4 if the repository or revision does not exist.
 hub_listing() {
   local url head page pages=0 next status
   url="$HUB/api/$kind/$repo/tree/$(encoded "$1")?recursive=true"
@@ -179,7 +179,7 @@ hub_listing() {
     status=0
     hub_document "$url" "$page" "$head" "$repo at $1" || status=$?
     [ "$status" = 0 ] || { rm -f "$head" "$page"; return "$status"; }
-    json listing "$page" >>"$2" 2>/dev/null || die "$repo at $1: the hub answers with something that is no list of files"
+    json listing "$page" >>"$2" 2>/dev/null || die "$repo at $1: the hub's answer is not a list of files"
     next=$(LC_ALL=C sed -n 's/^[Ll]ink:.*<\([^>]*\)>; *rel="next".*/\1/p' "$head" | tail -n 1 | tr -d '\r')
     [ -n "$next" ] || break
     case $next in
@@ -187,7 +187,7 @@ hub_listing() {
         if [ "$(origin "$next")" = "$(origin "$HUB")" ]; then next=${next#*://}; next=${HUB%%://*}://$next
         else next=${next#*://}; next=$HUB/${next#*/}; fi ;;
       /*) next=${HUB%%://*}://$(rest=${HUB#*://}; printf '%s' "${rest%%/*}")$next ;;
-      *) die "$repo: the listing's next page is no URL" ;;
+      *) die "$repo: the listing's next page is not a URL" ;;
     esac
     [ "$next" != "$url" ] || die "$repo: the listing has no end"
     url=$next

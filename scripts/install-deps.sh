@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian or Ubuntu packages that Planesmith needs; does nothing where all are there.
+# Installs the Debian or Ubuntu packages that Planesmith needs; does nothing if all are installed.
 #   install-deps.sh          to build and use it
 #   install-deps.sh test     and to run the ordinary tests
 #   install-deps.sh ci       and for what every landing must pass
@@ -30,7 +30,7 @@ case ${1:-build} in
 esac
 
 if ! command -v apt-get >/dev/null; then
-  printf 'This is neither Debian nor Ubuntu. Install what your distribution calls these, then go on:\n  %s\n' "${wanted[*]}" >&2
+  printf 'This is neither Debian nor Ubuntu. Install the equivalents of these packages, then continue:\n  %s\n' "${wanted[*]}" >&2
   exit 1
 fi
 missing=()
@@ -44,7 +44,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
       become=(sudo)
     else
-      printf 'Packages are missing and neither root nor sudo is at hand. An administrator has to run:\n  apt-get update && apt-get install -y --no-install-recommends %s\n' \
+      printf 'Packages are missing, and this is neither root nor a user of sudo. An administrator has to run:\n  apt-get update && apt-get install -y --no-install-recommends %s\n' \
         "${missing[*]}" >&2
       exit 1
     fi
@@ -60,8 +60,8 @@ if [ "$(printf '3.25\n%s\n' "$have" | sort -V | head -n1)" != 3.25 ]; then
   exit 1
 fi
 
-# The libraries for 64-bit Arm go into a directory of their own, out of this machine's way: not all of them can be
-# installed beside its own, and those that can have to be of the same version.
+# The libraries for 64-bit Arm go into a directory of their own: not all of them can be installed beside this machine's, and
+# those that can must have the same version.
 sysroot_arm64() {
   local root=build/sysroot-arm64 apt state archive
   [ ! -e "$root/complete" ] || return 0

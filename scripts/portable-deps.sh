@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # usage: portable-deps.sh DIR [CMAKE-OPTION...]
 #
-# Makes the static libraries of the portable build that Debian does not ship, or not as they are needed, in DIR (the portable
-# preset looks in build/portable/deps), from Debian's own source packages:
+# Builds in DIR the static libraries for the portable build that Debian does not ship, or not in the needed form, from
+# Debian's source packages (the portable preset looks in build/portable/deps):
 #   curl        with HTTP and TLS and nothing else (Debian ships a shared library only)
 #   libarchive  without other libraries (Debian's needs libxml2, and that ICU)
 #   fmt         (Debian ships a shared library only)
-#   xxHash      for x86-64, choosing its instruction set when it runs (in Debian's shared library only)
+#   xxHash      for x86-64, choosing its instruction set at run time (only in Debian's shared library)
 # apt checks the signature of a package; its upstream archive is compared with the digest below as well. Needs no root.
 # CC: the C compiler.
 set -euo pipefail
@@ -30,7 +30,7 @@ printf 'deb-src [signed-by=%s] %s bookworm main\ndeb-src [signed-by=%s] %s-secur
 apt=(apt-get -qq -o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$work/lists"
      -o "Dir::Cache=$work/cache" -o APT::Sandbox::User=)
 "${apt[@]}" update >&2
-# source_of PACKAGE DIGEST: unpacks it in PACKAGE; the digest is that of the archive of its authors.
+# source_of PACKAGE DIGEST: unpacks it in PACKAGE; the digest is of the upstream archive.
 source_of() {
   "${apt[@]}" source "$1" >log 2>&1 || { tail -n 5 log >&2; exit 1; }
   echo "$2  $(echo "$1"_*.orig.tar.*z)" | sha256sum -c --quiet >&2
@@ -38,7 +38,7 @@ source_of() {
   cp "$1/debian/copyright" "$prefix/licences/$1"
   sed -n "1s/^\([^ ]*\) (\(.*\)).*/\1 \2/p" "$1/debian/changelog" >>"$prefix/licences/libraries"
 }
-# quietly COMMAND...: its output is shown where it fails.
+# quietly COMMAND...: shows its output only if it fails.
 quietly() { "$@" >log 2>&1 || { tail -n 20 log >&2; exit 1; }; }
 mkdir "$prefix/licences"
 flags=-ffile-prefix-map=$work=.
@@ -57,7 +57,7 @@ without=()
 for what in OPENSSL MBEDTLS NETTLE LIBB2 LZ4 LZO LZMA ZSTD ZLIB BZip2 LIBXML2 EXPAT PCREPOSIX LIBGCC ACL XATTR TAR CPIO CAT TEST; do
   without+=("-DENABLE_$what=OFF")
 done
-# Names in our archives are UTF-8; a static C library has no locale but C wherever the machine's own is missing.
+# Names in our archives are UTF-8, but a static C library may find only the C locale on a machine.
 sed -i 's/return nl_langinfo(CODESET)/return "UTF-8"/' libarchive/libarchive/archive_string.c
 grep -q 'return "UTF-8"' libarchive/libarchive/archive_string.c
 quietly cmake -S libarchive -B libarchive/build "${common[@]}" "${without[@]}"

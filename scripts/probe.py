@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Asks a running OpenAI-compatible server whether the model is still itself.
+"""Compares the answers of a running OpenAI-compatible server with a reference: is the model still itself?
 
 probe.py [--url http://127.0.0.1:8000] [--model NAME] [--only PART,...] [--repeat N] [--record FILE | --compare FILE] [--json]
 
@@ -114,7 +114,7 @@ class Server:
             raise Failure(f"{self.url}/v1/chat/completions: the answer lacks choices or usage") from None
 
     def metrics(self):
-        """Counters of the server, summed over labels; none where it has no /metrics."""
+        """Counters of the server, summed over labels; empty if it has no /metrics."""
         try:
             text = self.request("/metrics").decode(errors="replace")
         except Failure:
@@ -131,7 +131,7 @@ class Server:
 
 
 def broken(text):
-    """Why a text is no answer; an empty string where nothing is wrong."""
+    """Why a text is not an answer; empty: nothing is wrong."""
     if not text.strip():
         return "empty"
     strange = sum(c == "\ufffd" or (ord(c) < 32 and c not in "\n\t\r") for c in text)
@@ -217,7 +217,7 @@ def speed(server, options):
     for number in range(3):
         seed = "".join(unique.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(24))
         prompt = f"Note {seed}. Count upwards from {unique.randrange(10**6)} in words, one number a line."
-        # Two lengths: their difference has neither the prompt's time nor the network's in it.
+        # The difference of two lengths contains neither the prompt's nor the network's time.
         _, few, short = server.ask(prompt + " ", 32)
         _, many, long = server.ask(f"Task {seed[::-1]}. " + prompt, 288)
         if many > few and long > short:
@@ -227,7 +227,7 @@ def speed(server, options):
     return {"tokens_per_second": sorted(rates)[len(rates) // 2]}
 
 
-# Figures that a comparison looks at, by part: name, and the least difference that means anything.
+# Figures to compare, by part: name, and the smallest difference that counts.
 FIGURES = {"acceptance": {"accepted_length": 0.05, "acceptance_rate": 0.02}, "coherence": {"sound": 0.5},
            "arithmetic": {"right": 0.5}, "needle": {"found": 0.5}, "speed": {"tokens_per_second": 0.5}}
 
@@ -262,7 +262,7 @@ def compare(runs, reference):
             verdict = "same" if abs(now - before) <= noise else "better" if now > before else "worse"
             rows.append({"part": part, "figure": figure, "now": now, "reference": before, "noise": noise, "verdict": verdict})
     if all("coherence" in run for run in (runs[0], reference[0])):
-        # What is compared is how far from the reference the answers are, beyond how far it is from itself.
+        # Compare the distance of the answers from the reference with the distance between its own runs.
         total = len(COHERENCE)
         placebo = [equal_answers(a, b) for side in (runs, reference) for i, a in enumerate(side) for b in side[i + 1:]]
         own = min(placebo) if placebo else total

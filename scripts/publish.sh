@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: publish.sh OUT CHUNKS [options]
 #
-# Packs what regenerate.sh has made (OUT/planescache and OUT/packs) into CHUNKS as the sets that people know from published
-# caches: planescache (extracts to planescache/), store (to moet_store/) and, with --model, model (to the checkpoint's own
-# name); and writes a README.md for the repository. Started again after an interruption it continues.
+# Packs what regenerate.sh has made (OUT/planescache and OUT/packs) into CHUNKS, as the sets of published caches: planescache
+# (extracts to planescache/), store (to moet_store/) and, with --model, model (to the checkpoint's own name). Writes a
+# README.md for the repository. Run it again after an interruption and it continues.
 #
 #   --model CHECKPOINT   pack the checkpoint too
 #   --repo OWNER/REPO    what README.md calls the repository (default: OWNER/REPO, to be filled in)
@@ -26,7 +26,7 @@ out=${places[0]} chunks=${places[1]}
 need pack-chunks verify-ckpt-id
 
 sets=()
-# publish SET DIRECTORY NAME: a finished set of just these files is not made again; another one is refused.
+# publish SET DIRECTORY NAME: keeps a finished set of exactly these files; refuses a set of other files.
 publish() {
   pack-chunks pack "$2" --name "$1" --as "$3" --out "$chunks" --recheck >&2
   pack-chunks verify "$chunks" --name "$1" >&2
@@ -37,7 +37,7 @@ publish() {
 [ -z "$model" ] || publish model "$model" "$(basename "$(realpath -s "$model")")"
 [ ${#sets[@]} != 0 ] || die "$out: holds neither planescache nor packs"
 
-# The serving profiles that these files are for.
+# The serving profiles that these files fit.
 files=() places_there=''
 for pair in --planescache=planescache:planescache --store=packs:moet_store; do
   flag=${pair%%=*} name=${pair#*=}
@@ -46,10 +46,10 @@ done
 profiles=''
 # shellcheck disable=SC2154  # common.sh sets $here
 if command -v python3 >/dev/null && [ -e "$here/serve.sh" ]; then
-  profiles=$("$here/serve.sh" --list "${files[@]}") || profiles=""  # it says why
+  profiles=$("$here/serve.sh" --list "${files[@]}") || profiles=""  # it has said why
 fi
 
-# fact NAME: its values in the manifests of the cache and the packs, one a line.
+# fact NAME: its values in the manifests of cache and packs, one per line.
 fact() {
   find "$out/planescache" "$out/packs" -name '*manifest.json' -exec grep -oh "\"$1\": \(\"[^\"]*\"\|[0-9]\+\)" {} + 2>/dev/null |
     sed 's/^"[^"]*": //' | tr -d '"' | LC_ALL=C sort -u

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# From a fresh clone to a planes cache that is proved right: installs what is missing, builds the programs, makes a
-# small stand-in for DeepSeek-V4 in build/demo, converts and verifies it. Run it again at will; it goes on where it was.
-# Where packages are missing and cannot be installed, it goes on with the portable programs, which need none: those on the
-# PATH, or dist/planesmith-VERSION-linux-ARCH.tar.xz.
+# From a fresh clone to a verified planes cache: installs missing packages, builds the programs, makes a small stand-in for
+# DeepSeek-V4 in build/demo, converts and verifies it. It can be run again and continues where it stopped. If packages are
+# missing and cannot be installed, it uses the portable programs, which need none: those on the PATH, or in
+# dist/planesmith-VERSION-linux-ARCH.tar.xz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 step() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 size_of() { du -sh --apparent-size "$1" | cut -f1; }
 
-# The portable programs in place of a build.
+# Uses the portable programs instead of a build.
 use_portable() {
   local machine archive
   machine=$(uname -m)
@@ -30,7 +30,7 @@ source comes from, then either of
   fi
   programs=$(dirname "$(command -v build-planescache)")
   checkpoint=tests/golden/ds4-mini/checkpoint
-  echo "not all there; going on with the portable programs in $programs"
+  echo "packages are missing; continuing with the portable programs in $programs"
 }
 
 cache=build/demo/planescache
@@ -38,7 +38,7 @@ mkdir -p build/demo
 step "1/5  Packages"
 if ./scripts/install-deps.sh; then
   programs=build/release/bin checkpoint=build/demo/DeepSeek-V4-demo
-  echo "all there"
+  echo "all installed"
 
   step "2/5  Building the programs (the first time takes some minutes)"
   cmake --preset release >/dev/null
@@ -47,7 +47,7 @@ if ./scripts/install-deps.sh; then
 
   step "3/5  A demo checkpoint: DeepSeek-V4's names and number formats, made-up weights with realistic statistics"
   if [ ! -e "$checkpoint/config.json" ]; then
-    rm -rf "$checkpoint"  # a run that was interrupted
+    rm -rf "$checkpoint"  # left by an interrupted run
     build/release/bin/make-checkpoint -o "$checkpoint" --family mxfp4 --layers 4 --experts 16 --hidden 2048 --intermediate 1024 \
       --shards 6
   fi

@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
 # usage: regenerate.sh CHECKPOINT OUT [options]
 #
-# Everything between a checkpoint and an engine that boots from it: plan and space check, planes cache and packs in one
-# pass over the checkpoint, a check as the engine would make it and of 64 experts made again from the checkpoint, manifests,
-# and chunks to publish where asked for.
-# Interrupted, it is simply started again. Standard output is the environment to serve with, or "false":
+# Does everything between a checkpoint and an engine that boots from it: plan and space check; planes cache and packs in one
+# pass over the checkpoint; a check as the engine would do it, and of 64 experts converted again; manifests; on request
+# chunks to publish. After an interruption run it again. Stdout is the environment to serve with, or "false":
 #     environment=$(regenerate.sh CHECKPOINT OUT) && eval "$environment"
 #
 #   OUT/planescache   the cache           OUT/packs   the packs           OUT/chunks   what --publish makes
 #
-#   --for MODE        resident, resident-split, resident-2bit, host, host-split or host-2bit: what the engine is to do
-#                     (docs/ENGINE.md; default resident, of an FP8 checkpoint host: the engine has no cache of those)
+#   --for MODE        mode of the engine: resident, resident-split, resident-2bit, host, host-split or host-2bit
+#                     (docs/ENGINE.md; default resident; host for FP8 checkpoints, of which the engine has no cache)
 #   --world W         tensor-parallel ranks (default 1)
 #   --tiers LIST      packs to build instead of the mode's, or none
 #   --fp4 KIND        FP4 planes in the cache instead of the mode's: none, nibble, quintal
-#                     (with one of these two and without --for, the mode is the one that such files serve)
+#                     (with --tiers or --fp4 and without --for, the mode is the one that these files serve)
 #   --drafts N        DSpark blocks to take as layers (default 0)
 #   --ckpt-id ID      pin this identity instead of the content id
 #   --publish         pack cache and packs into OUT/chunks, as sets planescache and store, with a README.md (publish.sh)
@@ -51,7 +50,7 @@ what=(--world "$world" "${fp4[@]}" "${drafts[@]}")
 if [ -z "$mode$tiers${fp4[*]}" ]; then
   mode=resident
   plan=$(build-planescache "$checkpoint" --out "$out/planescache" --world "$world" --dry-run --json --ckpt-id plan -q)
-  case $plan in *'"FP8 block"'*) mode=host; say "an FP8 checkpoint, of which the engine has no planes cache: mode host" ;; esac
+  case $plan in *'"FP8 block"'*) mode=host; say "an FP8 checkpoint, for which the engine has no planes cache: using mode host" ;; esac
 fi
 [ -z "$mode" ] || what+=(--for "$mode")
 cache=(--planescache "$out/planescache") store=()
@@ -70,7 +69,7 @@ say "== build"
 "${build[@]}" >&2
 
 say "== check"
-# The build has hashed the checkpoint, and what it found is remembered. OUT may hold other identities too.
+# The build has hashed the checkpoint and the digests are remembered. Name the identity, since OUT may hold others.
 [ ${#identity[@]} != 0 ] || identity=(--ckpt-id "$(verify-ckpt-id id -q "$checkpoint")")
 [ -d "$out/planescache" ] || cache=()
 check=(verify-ckpt-id check "${cache[@]}" "${store[@]}" "${what[@]}" "${identity[@]}" --checkpoint "$checkpoint")

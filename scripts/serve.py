@@ -25,7 +25,7 @@ def say(text):
 
 
 def data_directory(name):
-    """Of the source tree, or of an installation: scripts/ lies beside it."""
+    """The directory of that name in the source tree or an installation, beside scripts/."""
     for directory in (os.path.join(HERE, "..", "manifests", name), os.path.join(HERE, "..", name)):
         if os.path.isdir(directory):
             return directory
@@ -40,10 +40,10 @@ def profiles():
 def read_profile(name):
     path = name if "/" in name or name.endswith(".json") else profiles().get(name)
     if path is None:
-        raise Wrong("'%s' is none of the profiles: %s" % (name, ", ".join(profiles())))
+        raise Wrong("'%s' is not a profile; the profiles are: %s" % (name, ", ".join(profiles())))
     try:
         if os.path.getsize(path) > 1 << 20:
-            raise ValueError("it is larger than any")
+            raise ValueError("it is larger than a profile can be")
         with open(path, encoding="utf-8") as file:
             profile = json.load(file)
         for key in ("name", "model", "mode", "world", "environment", "arguments", "container"):
@@ -136,7 +136,7 @@ def check_command(options, profile):
 
 
 def model_of(profile):
-    """The profile of the model that a serving profile was made for; empty where there is none."""
+    """The profile of the model that a serving profile was made for; empty if there is none."""
     path = os.path.join(data_directory("profiles"), profile["model"] + ".json")
     if not os.path.exists(path):
         return {}
@@ -145,7 +145,7 @@ def model_of(profile):
 
 
 def differences(model, found):
-    """How the geometry of what was found differs from the model's."""
+    """How the geometry that was found differs from the model's."""
     known, geometry = model.get("geometry", {}), found.get("geometry", {})
     return ["%s %s instead of %s" % (key, geometry[key], known[key])
             for key in ("layers", "experts", "hidden", "intermediate")
@@ -153,14 +153,14 @@ def differences(model, found):
 
 
 def serves(options, profile):
-    """Whether these files are what the profile needs, of a model of its geometry."""
+    """Whether these files are what the profile needs and their model has its geometry."""
     done = subprocess.run(check_command(options, profile) + ["--for", profile["mode"], "--json", "-q"],
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return done.returncode == 0 and not differences(model_of(profile), json.loads(done.stdout))
 
 
 def check(options, profile, more):
-    """What verify-ckpt-id check says, as JSON. Ends where it is no hit, after its reasons were shown."""
+    """The result of verify-ckpt-id check, as JSON. On a miss it shows the reasons and exits."""
     command = check_command(options, profile) + more
     done = subprocess.run(command + ["--json", "-q"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode:
@@ -169,7 +169,7 @@ def check(options, profile, more):
 
 
 def warn_of_model(profile, found, checkpoint):
-    """A profile that was measured on another model says so, and goes on."""
+    """Warns if the profile was measured on another model."""
     model = model_of(profile)
     differing = differences(model, found)
     repository = re.search("/models--([^/]+?)--([^/]+)/snapshots/", os.path.realpath(checkpoint) + "/")
@@ -181,7 +181,7 @@ def warn_of_model(profile, found, checkpoint):
 
 
 def environment_of(options, profile, found):
-    """The container's: the profile's, what these files call for, and what --set says."""
+    """The container's environment: the profile's, what these files need, and --set."""
     environment, container, needed = dict(profile["environment"]), profile["container"], found["environment"]
     for name, value in needed.items():
         environment.setdefault(name, value)
@@ -196,8 +196,8 @@ def environment_of(options, profile, found):
 
 
 def link_mounts(checkpoint, target):
-    """(host directory, directory in the container) for all that links of a checkpoint lead to: a Hugging Face snapshot has
-    links to ../../blobs, which must lead there inside too."""
+    """(host directory, directory in the container) for all targets of a checkpoint's links: a Hugging Face snapshot has
+    links to ../../blobs, which must work in the container too."""
     mounts = {}
     for top, directories, files in os.walk(checkpoint):
         inside = os.path.normpath(os.path.join(target, os.path.relpath(top, checkpoint)))
@@ -220,7 +220,7 @@ def link_mounts(checkpoint, target):
 
 
 def mounts_of(options, profile, environment):
-    """{"type", "source", "target", "read_only"} of each mount, those that others lie in first."""
+    """{"type", "source", "target", "read_only"} of each mount, outer ones first."""
     container, mounts = profile["container"], []
 
     def bind(source, target, read_only=False):
@@ -236,7 +236,7 @@ def mounts_of(options, profile, environment):
         bind(os.path.realpath(options.planescache), container["planescache"])
     if PREFIX + "_STORE_DIR" in environment:
         if re.match("[0-9]+=", options.store):
-            # The engine has one directory for all ranks: one in memory, with every rank's files in it.
+            # The engine has one directory for all ranks: make one in memory and mount every rank's files into it.
             mounts.append({"type": "tmpfs", "target": container["store"]})
             for part in re.split(",(?=[0-9]+=)", options.store):
                 rank, directory = part.split("=", 1)
@@ -279,7 +279,7 @@ def command_line(runtime, options, profile, environment, mounts, arguments):
 
 
 def compose_file(options, profile, environment, mounts, arguments):
-    """YAML, every value of it in JSON's notation; compose would replace what follows a dollar sign."""
+    """YAML with all values in JSON notation. $ is doubled, since compose substitutes variables."""
     container = profile["container"]
     quoted = lambda value: json.dumps(value).replace("$", "$$")
     lines = ["services:", "  engine:", "    image: " + quoted(options.image), "    network_mode: " + quoted(container["network"]),
@@ -300,7 +300,7 @@ def compose_file(options, profile, environment, mounts, arguments):
 def env_file(environment):
     for name, value in environment.items():
         if "\n" in value or "\r" in value:
-            raise Failed("%s has a line break in its value, which an env file cannot say" % name)
+            raise Failed("%s has a line break in its value, which an env file cannot contain" % name)
     return "".join("%s=%s\n" % item for item in environment.items())
 
 
@@ -325,7 +325,7 @@ def main():
     found = check(options, profile, ["--for", profile["mode"]])
     environment = environment_of(options, profile, found)
     if options.set:
-        # Another value may mean another mode: the configuration as a whole must be served by these files.
+        # Another value may mean another mode, so check the whole configuration against these files.
         options.ckpt_id = environment[PREFIX + "_CKPT_ID"]
         check(options, profile, [word for item in environment.items() for word in ("--env", "%s=%s" % item)])
     for warning in found.get("warnings", []):

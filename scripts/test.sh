@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds everything and runs the tests.
 #   test.sh          the ordinary tests: under 20 minutes on two cores
-#   test.sh --ci     and what every landing must pass: format, warnings as errors, shellcheck, ten seconds of each fuzz
+#   test.sh --ci     also what every change must pass: format, warnings as errors, shellcheck, ten seconds of each fuzz
 #                    target, unit tests and every seventh fault of the fault tests under the address and
 #                    undefined-behaviour sanitizers
-#   test.sh --full   and what takes long: the thread sanitizer, longer fuzzing, static analysis, tests/full (cluster, ...)
+#   test.sh --full   also what takes long: the thread sanitizer, longer fuzzing, static analysis, tests/full (cluster, ...)
 # Ends with one line: N passed, N failed, N skipped. Exit status 0 only if nothing failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -16,12 +16,12 @@ case ${1:-} in
   *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 passed=0 failed=0 skipped=0
-notes=()  # what failed or was skipped, told again at the end
+notes=()  # what failed or was skipped, repeated at the end
 jobs=$(nproc)
 
 say() { printf '\n=== %s\n' "$*"; }
 
-# step NAME COMMAND...: one test; exit status 77 is a skip, whose reason is the line that starts with SKIPPED:
+# step NAME COMMAND...: runs one test; exit status 77 is a skip, whose reason is the line that starts with SKIPPED:
 step() {
   local name=$1 log status; shift
   say "$name"
@@ -43,8 +43,8 @@ build() {
   cmake --preset "$1" "${options[@]}" && cmake --build --preset "$1" --target "${2:-all}"
 }
 
-# suite PRESET TARGET [CTEST-ARGUMENT...]: builds the target and runs its ctest entries, all or those chosen, each of
-# which counts.
+# suite PRESET TARGET [CTEST-ARGUMENT...]: builds the target and runs its ctest entries, all or those selected; each counts
+# as a test.
 suite() {
   local preset=$1 target=$2 report=build/$1/tests.xml total bad out; shift 2
   step "build $preset" build "$preset" "$target" || return
@@ -70,11 +70,11 @@ cpp_check() {
   command -v cppcheck >/dev/null || { echo "SKIPPED: cppcheck is not installed"; return 77; }
   cppcheck --quiet -j "$jobs" --std=c++20 --language=c++ --enable=warning,performance,portability --inline-suppr \
     --error-exitcode=1 -I lib -I apps --suppress=missingInclude --suppress=unknownMacro \
-    --suppress='*:lib/codebook/fit_batch.inl' lib apps  # the last: vectors of the compiler's own, which it does not know
+    --suppress='*:lib/codebook/fit_batch.inl' lib apps  # cppcheck does not know compiler vectors
 }
 shell_check() {
   command -v shellcheck >/dev/null || { echo "SKIPPED: shellcheck is not installed"; return 77; }
-  # Test scripts share variables with the file that they source, and look at names that they made themselves.
+  # Test scripts share variables with the file that they source, and list files whose names they chose.
   git ls-files -z 'scripts/*.sh' '*.sbatch' .ci/run | xargs -0 shellcheck -S warning &&
     git ls-files -z 'tests/*.sh' | xargs -0 shellcheck -S warning -s bash -e SC2010,SC2034,SC2046,SC2120,SC2154,SC2155,SC2254
 }

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # usage: upload.sh REPO NAME DIR [options]
 #
-# Uploads a set of chunks (made by pack-chunks) to a Hugging Face hub with the `hf` command. Every part is read and
-# compared with the manifest before it is sent, the manifest goes last, and what the hub then lists is compared with what
-# is here. Parts that the hub has already are not sent again: started again after an interruption it continues.
-# Repository (OWNER/REPO or datasets/OWNER/REPO) and branch are made where they are missing.
+# Uploads a set of chunks (made by pack-chunks) to a Hugging Face hub with the `hf` command. Reads every part and compares it
+# with the manifest before sending it, sends the manifest last, and compares what the hub lists with the local files. Does
+# not send parts again that the hub has: run it again after an interruption and it continues. Creates repository (OWNER/REPO
+# or datasets/OWNER/REPO) and branch if they are missing.
 #
 #   --revision REV      branch (main)
-#   --private           make the repository private where it is made
-#   --watch             upload parts while pack-chunks still makes others; ends when the manifest is there
-#   --delete-uploaded   remove each part here once the hub has it, so that a set may be larger than the free space
+#   --private           make a new repository private
+#   --watch             upload parts while pack-chunks is still packing; ends when the manifest exists
+#   --delete-uploaded   remove each local part once the hub has it, so that a set may be larger than the free space
 #   --batch N           parts in one commit (32): the hub allows 128 commits an hour
 # HF_TOKEN, HF_ENDPOINT: as for hf. Reads JSON with jq or python3.
 set -euo pipefail
@@ -48,24 +48,24 @@ else die "the hf command is needed to upload (pip install -U huggingface_hub)"; 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 : >"$work/compared"
-# The manifest, under its name of today or the earlier one.
+# The manifest, under its present or its former name.
 find_manifest() {
   manifest=''
   local each
   for each in "manifest.$name.json" "$name.manifest.json"; do [ ! -f "$dir/$each" ] || { manifest=$dir/$each; return; }; done
 }
-# Only whole parts carry such a name.
+# Only complete parts have such a name.
 local_parts() { find "$dir" -maxdepth 1 -type f -printf '%f\n' | while IFS= read -r file; do case $file in "$name".tar.zst.part.*[!0-9]*) ;; "$name".tar.zst.part.[0-9]*) printf '%s\n' "$file" ;; esac; done | LC_ALL=C sort; }
 list_hub() {
   local status=0
   hub_listing "$revision" "$work/listing" || status=$?
-  [ "$status" = 0 ] || : >"$work/listing"  # not there yet: hf makes it
+  [ "$status" = 0 ] || : >"$work/listing"  # it does not exist yet: hf creates it
 }
-# listed FILE: "SIZE SHA256" that the hub has of it.
+# listed FILE: "SIZE SHA256" according to the hub.
 listed() { awk -F '\t' -v path="$1" '$3 == path { print $1, $2 }' "$work/listing"; }
-# expected FILE: "SIZE SHA256" that the manifest tells of it.
+# expected FILE: "SIZE SHA256" according to the manifest.
 expected() { awk -F '\t' -v path="$1" '$3 == path { print $1, $2 }' "$work/manifest"; }
-# compared FILE: "SIZE SHA256" of a part here, read once in a run.
+# compared FILE: "SIZE SHA256" of a local part; each part is read once in a run.
 compared() {
   local path=$dir/$1 stamp known
   stamp=$(stat -c '%s %i %.9Y %.9Z' "$path")
@@ -76,7 +76,7 @@ compared() {
   fi
   printf '%s' "$known"
 }
-require_right() {  # PART: what is here is what the manifest says
+require_right() {  # PART: ends the script unless the local part is what the manifest says
   local want have
   [ -n "$manifest" ] || return 0
   want=$(expected "$1")
@@ -84,7 +84,7 @@ require_right() {  # PART: what is here is what the manifest says
   have=$(compared "$1")
   [ "$have" = "$want" ] || { say "$dir/$1: is damaged: $have instead of $want; nothing more is sent. Pack it again"; exit 3; }
 }
-# send FILE...: one commit.
+# send FILE...: uploads the files in one commit.
 send() {
   local stage=$work/stage file
   rm -rf "$stage"
@@ -92,21 +92,21 @@ send() {
   for file in "$@"; do ln -s "$(realpath "$dir/$file")" "$stage/$file"; done
   say "uploading $# files: $1 .. ${*: -1}"
   "$hf" upload "$repo" "$stage" . --repo-type "${kind%s}" --revision "$revision" "${private[@]}" \
-    --commit-message "$name: $1 .. ${*: -1}" >&2 || die "the upload failed; run the same command again to go on"
+    --commit-message "$name: $1 .. ${*: -1}" >&2 || die "the upload failed; run the same command again to continue"
 }
 read_manifest() {
   find_manifest
   [ -n "$manifest" ] || return 0
-  json manifest "$manifest" >"$work/manifest" 2>/dev/null || die "$manifest: is no manifest"
+  json manifest "$manifest" >"$work/manifest" 2>/dev/null || die "$manifest: is not a manifest"
   [ -s "$work/manifest" ] || die "$manifest: lists no parts"
-  ! awk -F '\t' '$2 == "-"' "$work/manifest" | grep -q . || die "$manifest: has no SHA-256 digests (packed with --hash xxh3), so nothing could be compared with the hub; pack it with --hash both"
+  ! awk -F '\t' '$2 == "-"' "$work/manifest" | grep -q . || die "$manifest: has no SHA-256 digests (packed with --hash xxh3), so the hub could not be checked; pack it with --hash both"
 }
 
 find_manifest
-$watch || [ -n "$manifest" ] || die "$dir/manifest.$name.json is not there: packing is not complete (--watch uploads while it goes on)"
+$watch || [ -n "$manifest" ] || die "$dir/manifest.$name.json is not there: packing is not complete (--watch uploads meanwhile)"
 list_hub
 while :; do
-  read_manifest  # asked before the parts: they are all there then
+  read_manifest  # read before the parts are listed: if it exists, all parts do
   ready=()
   while IFS= read -r part; do
     [ -n "$part" ] || continue
@@ -126,15 +126,15 @@ while :; do
   before=$(for part in "${ready[@]}"; do printf '%s %s\n' "$part" "$(compared "$part")"; done)
   send "${ready[@]}"
   list_hub
-  # What the hub has must be what was read: a part that changed under way, or one that was damaged there.
+  # The hub must have what was read here; otherwise a part changed during the upload or was damaged there.
   while read -r part size digest; do
     [ "$(listed "$part")" = "$size $digest" ] || { say "$part: the hub lists '$(listed "$part")', here it is '$size $digest'; the manifest is not sent"; exit 3; }
   done <<<"$before"
-  # A part a commit would reach the hub's limit where they come slowly.
+  # One commit per part would reach the hub's limit if parts come slowly.
   [ -n "$manifest" ] || [ ${#ready[@]} -ge "$batch" ] || sleep "${PLANESMITH_UPLOAD_PAUSE:-30}"
 done
 
-# Parts that are not here any more are on the hub, or nowhere.
+# Parts that were removed here must be on the hub.
 while IFS=$'\t' read -r size digest part; do
   [ "$(listed "$part")" = "$size $digest" ] || { say "$part: the hub lists '$(listed "$part")', the manifest says '$size $digest'; the manifest is not sent"; exit 3; }
 done <"$work/manifest"
@@ -146,7 +146,7 @@ list_hub
 wrong=0
 for file in "${last[@]}" "$(basename "$manifest")"; do
   have=$(listed "$file") want=$(compared "$file")
-  # Small files are no LFS files; the hub lists their size only.
+  # Small files are not LFS files; the hub lists only their size.
   [ "$have" = "$want" ] || [ "$have" = "${want%% *} -" ] || { say "$file: the hub lists '$have', here it is '$want'"; wrong=1; }
 done
 while IFS=$'\t' read -r size digest part; do

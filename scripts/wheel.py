@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """usage: wheel.py ROOT VERSION ARCH OUT
 
-Makes a wheel of the static programs that release.sh installed in ROOT (bin, share), and prints its path. The programs are
-its scripts, share is its data, so that programs find their profiles beside them; the one Python file tells the version.
+Makes a wheel of the static programs that release.sh installed in ROOT (bin, share) and prints its path. The programs are
+its scripts and share is its data, so that programs find their profiles; the only Python file has the version.
 The same files and SOURCE_DATE_EPOCH give the same bytes.
 """
 import base64

@@ -41,7 +41,7 @@ inline Manifest manifest(ManifestKind kind, const std::string& ckpt_id, std::uin
   return out;
 }
 
-// Digests of so many blocks, whatever is in them: rekey reads none.
+// So many digests of made-up blocks: rekey reads no block.
 inline void set_digests(FileEntry& file, std::size_t blocks) {
   file.blocks.assign(blocks, Xxh3::of(bytes_of("a block")));
   file.xxh3 = combine(file.blocks);

@@ -1,4 +1,4 @@
-// Copies of golden caches and packs that a test may break, and what is wrong with them in words.
+// Copies of golden caches and packs that a test may damage, and the reported misses as text.
 #pragma once
 
 #include <doctest/doctest.h>

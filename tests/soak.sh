@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The soak test, by hand: a large synthetic checkpoint through the whole chain, twice, with programs killed at random
 # moments and started again, and the same digests at the end. Not part of any test run.
-#   tests/soak.sh FOLDER [SIZE [SEED]]   FOLDER: new or empty; SIZE of the checkpoint in GB (20)
+#   tests/soak.sh DIR [SIZE [SEED]]   DIR: new or empty; SIZE of the checkpoint in GB (20)
 # Environment: FP4 (nibble) of the cache and TIERS (base,delta,fp4) of the packs. At its peak it needs 9 times SIZE of disk;
 # with FP4=none TIERS=base little more than twice SIZE.
 set -euo pipefail
@@ -18,7 +18,7 @@ peak=0
 stamp() { printf '%s  %s\n' "$(date +%T)" "$*"; }
 measure() { local used; used=$(du -sm . | cut -f1); [ "$used" -le "$peak" ] || peak=$used; }
 
-# Runs a command to its end, stopping and starting it again at up to three random moments before.
+# Runs a command to its end, but first stops and restarts it at up to three random moments.
 stubbornly() {
   local kills=$((RANDOM % 4)) signal pid status
   while [ $kills -gt 0 ]; do

@@ -13,7 +13,7 @@
 
 #include "base/os.h"
 
-// Files are told apart by inode; those that were only opened for a record or a lock count, too.
+// Files are distinguished by inode; those opened only for a record or a lock count, too.
 class WritersOs : public planesmith::Os {
  public:
   // Called under a lock when a second thread begins to write into a file.

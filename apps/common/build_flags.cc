@@ -41,7 +41,7 @@ std::string report_text(const BuildReport& report, const Plan& plan, const Ident
   return out;
 }
 
-// What shows that the engine would boot from what was built.
+// The command that checks whether the engine would boot from the result.
 std::string check_command(const BuildFlags& flags, const BuildTarget& target) {
   std::string out = "verify-ckpt-id check";
   const auto add = [&](std::string_view flag, const std::string& value) {
@@ -63,7 +63,7 @@ std::string check_command(const BuildFlags& flags, const BuildTarget& target) {
 void add_build_flags(CLI::App& app, BuildFlags& flags) {
   add_mode_flag(app, flags.files);
   add_identity_flags(app, flags.identity);
-  app.add_option("--world", flags.world, "Tensor-parallel ranks the model is cut into")
+  app.add_option("--world", flags.world, "Number of tensor-parallel ranks that the model is cut into")
       ->check(CLI::Range(std::uint64_t{1}, format::kMostWorld))
       ->capture_default_str();
   app.add_option("--rank", flags.rank, "Rank to build for, or all of them in one pass")
@@ -73,18 +73,18 @@ void add_build_flags(CLI::App& app, BuildFlags& flags) {
       ->capture_default_str();
   app.add_option("--layers", flags.layers, "Only these layer indices, like 0-2,7 (default: all)");
   app.add_option("--drafts", flags.drafts,
-                 "DSpark drafter blocks (mtp.0, mtp.1, ...) to take too, as layers behind the model's own")
+                 "DSpark drafter blocks (mtp.0, mtp.1, ...) to convert too, as layers after the model's own")
       ->check(CLI::Range(std::uint64_t{0}, format::kMostDrafts))
       ->capture_default_str();
   app.add_flag("-f,--force", flags.force, "Rebuild layers that are there already");
   app.add_flag("--recheck", flags.recheck,
-               "Read finished layers and rebuild those whose content is not what was recorded");
+               "Read finished layers and rebuild those whose content differs from the record");
   app.add_flag("-n,--dry-run", flags.dry_run,
                "Check everything that can be checked and print the plan; write nothing");
   app.add_flag("--estimate", flags.estimate,
-               "With --dry-run: also measure the disks for a second, and say how long it will take");
+               "With --dry-run: also measure the disks for a second and estimate the time");
   app.add_flag("--wait", flags.wait,
-               "Wait for layers that another run is writing, and write those that it leaves");
+               "Wait for layers that another run is writing, and write those that it leaves unfinished");
   app.add_flag("--json", flags.json, "Print one JSON document instead of text");
   add_output_flags(app, flags.output);
   add_backend_flags(app, flags.backend);
@@ -110,7 +110,7 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
   choose_files(context, flags.files, model, request);
   say_profile(context, model.geometry);
   if (flags.identity.by_content())
-    StreamBuffers{context};  // a cap that is too small for hashing is refused now
+    StreamBuffers{context};  // refuse a cap that is too small for hashing now, not later
   const Plan plan = make_plan(model, request);
   target.source = source_fingerprint(context, checkpoint, model);
   const std::unique_ptr<Backend> backend = make_backend(backend_of(flags.backend));
@@ -121,7 +121,7 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
             format::kernel_warning(plan.geometry, plan.shape, serves_split(plan.request));
         !text.empty())
       context.progress.say("warning: " + text);
-    // The content id would take reading the whole checkpoint; no file of that name can be there yet.
+    // The content id would need the whole checkpoint read. This stand-in names no existing file.
     target.ckpt_id = flags.identity.by_content()
                          ? "content id"
                          : resolve_identity(context, flags.identity, flags.checkpoint).id;

@@ -1,4 +1,4 @@
-// Flags and flow that build-planescache and build-fp4-packs share: a checkpoint in, caches and packs out.
+// Flags and flow common to build-planescache and build-fp4-packs: a checkpoint in, caches and packs out.
 #pragma once
 
 #include <optional>
@@ -32,8 +32,8 @@ void add_build_flags(CLI::App& app, BuildFlags& flags);
 
 Trust trust_of(const BuildFlags& flags);
 
-// Opens the checkpoint, plans, and unless it is a dry run builds; prints the plan or the report.
-// target.ckpt_id and target.trust are filled in here.
+// Opens the checkpoint, plans, builds (not in a dry run) and prints the plan or the report. Fills in
+// target.ckpt_id, source and trust. Returns the exit status.
 int run_build(Context& context, const BuildFlags& flags, BuildTarget target);
 
 }  // namespace planesmith

@@ -1,5 +1,4 @@
-// The operating system, with a count of the bytes that went through it: what a run reports as read and
-// written.
+// The operating system with counters of bytes read and written, which a run reports.
 #pragma once
 
 #include <atomic>

@@ -40,7 +40,7 @@ bool takes_value(const CLI::Option& option) {
   return option.get_items_expected_max() != 0;
 }
 
-// What stands for the value in a synopsis.
+// The placeholder for an option's value in a synopsis.
 std::string value_name(const CLI::Option& option) {
   if (const auto words = choices(option); !words.empty()) return fmt::format("{}", fmt::join(words, "|"));
   const std::string type = option.get_type_name();
@@ -63,7 +63,7 @@ std::string replaced(std::string text, const std::vector<std::pair<std::string, 
   return out;
 }
 
-// Text in a man page: no escapes of ours, no line that roff would take for a request.
+// Escapes text for a man page, so that no line looks like a roff request.
 std::string roff(const std::string& text) {
   std::string out = replaced(text, {{"\\", "\\e"}, {"-", "\\-"}, {"\n.", "\n\\&."}, {"\n'", "\n\\&'"}});
   return !out.empty() && (out[0] == '.' || out[0] == '\'') ? "\\&" + out : out;
@@ -108,7 +108,7 @@ std::string roff_examples(const CLI::App& app) {
   return out.empty() ? "" : ".SH EXAMPLES\n" + out;
 }
 
-// A name that a shell function may have.
+// A valid name for a shell function.
 std::string identifier(const std::string& program) {
   return "_" + replaced(program, {{"-", "_"}});
 }
@@ -133,7 +133,7 @@ std::string zsh_quoted(const std::string& text) {
   return replaced(text, {{"'", "'\\''"}});
 }
 
-// One line of _arguments for each flag, and files for everything else.
+// One line for _arguments for each flag.
 std::string zsh_arguments(const CLI::App& app, const std::string& indent) {
   std::string out;
   for (const CLI::Option* flag : flags_of(app)) {

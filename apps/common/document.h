@@ -10,7 +10,7 @@ std::string man_page(const CLI::App& app);
 std::string bash_completion(const CLI::App& app);
 std::string zsh_completion(const CLI::App& app);
 
-// Gives the program --generate man|bash|zsh, which prints one of them; the build uses it.
+// Adds --generate man|bash|zsh, which prints one of them; the build uses it.
 void add_generate_flag(CLI::App& app);
 
 }  // namespace planesmith

@@ -10,7 +10,8 @@ namespace planesmith {
 CLI::Option* add_mode_flag(CLI::App& app, FileFlags& flags) {
   return app
       .add_option("--for", flags.mode,
-                  "Make what this mode of the engine opens; --fp4 and --tiers win (default: no mode)")
+                  "Make the files that this mode of the engine opens; --fp4 and --tiers override it "
+                  "(default: no mode)")
       ->type_name(modes_type());
 }
 
@@ -33,7 +34,7 @@ std::vector<format::Tier> chosen_tiers(const FileFlags& flags, bool has_cache) {
 void choose_files(const Context& context, const FileFlags& flags, const Model& model, PlanRequest& request) {
   const bool has_cache = traits(model.family).has_cache;
   if (flags.mode) request.mode = format::parse_mode(*flags.mode);
-  // The engine has no planes cache for FP8 checkpoints, and its host modes do without.
+  // The engine has no planes cache for FP8 checkpoints, and host modes need none.
   const bool needless = !has_cache && request.mode && format::switches(*request.mode).host && !flags.fp4;
   if (flags.has_cache && !needless)
     request.cache = flags.fp4      ? format::parse_fp4_tier(*flags.fp4)
@@ -42,11 +43,10 @@ void choose_files(const Context& context, const FileFlags& flags, const Model& m
   if (flags.has_store) request.tiers = chosen_tiers(flags, has_cache);
   if (!request.cache && request.tiers.empty())
     throw Error(ErrorCode::usage, "",
-                needless
-                    ? fmt::format("the engine has no planes cache for FP8 checkpoints: mode {} needs packs "
-                                  "alone; say with --store where",
-                                  format::name(*request.mode))
-                    : fmt::format("mode {} opens no packs", format::name(*request.mode)));
+                needless ? fmt::format("the engine has no planes cache for FP8 checkpoints; mode {} needs "
+                                       "packs only: give their directory with --store",
+                                       format::name(*request.mode))
+                         : fmt::format("mode {} opens no packs", format::name(*request.mode)));
   if (!has_cache && request.cache)
     context.progress.say(
         "warning: the engine neither reads nor writes a planes cache of an FP8 checkpoint; this one is a "

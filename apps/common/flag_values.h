@@ -1,4 +1,4 @@
-// Values of flags that several programs have.
+// Flag values common to several programs.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,14 +22,14 @@ struct BackendFlags {
 void add_backend_flags(CLI::App& app, BackendFlags& flags);
 BackendChoice backend_of(const BackendFlags& flags);
 
-// The types of options whose values are tiers or modes, for --help, completion and suggestions.
+// Type names of options whose values are tiers or modes, for --help, completion and suggestions.
 std::string tiers_type();
 std::string modes_type();
 
-// "all": none; a number: that rank; anything else is a usage Error.
+// A rank, or none for "all". Error (usage): anything else.
 std::optional<std::uint64_t> parse_rank(const std::string& text);
 
-// "base,delta": in the order given, none twice; anything else is a usage Error.
+// Parses "base,delta", in that order, without duplicates. Error (usage): anything else.
 std::vector<format::Tier> parse_tiers(const std::string& text);
 
 }  // namespace planesmith

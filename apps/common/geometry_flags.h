@@ -1,4 +1,4 @@
-// --config and --profile: the model's geometry where neither a checkpoint nor a manifest says it (CLI.md,
+// --config and --profile: the model's geometry if neither a checkpoint nor a manifest has it (CLI.md,
 // "Geometry, where no checkpoint is given").
 #pragma once
 
@@ -19,7 +19,7 @@ struct GeometryFlags {
 // Returns the two options.
 std::vector<CLI::Option*> add_geometry_flags(CLI::App& app, GeometryFlags& flags);
 
-// What --config says, else --profile; none: neither was given.
+// The model of --config, else of --profile; none: neither was given.
 std::optional<KnownModel> told_model(Os& os, const GeometryFlags& flags);
 
 }  // namespace planesmith

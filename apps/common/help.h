@@ -1,4 +1,4 @@
-// What --help and the man pages say besides the options: examples, exit status, environment, files.
+// The parts of --help and man pages other than options: examples, exit status, environment, files.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,7 +9,7 @@
 
 namespace planesmith {
 
-// Command lines, with what they do; `command` is "build-planescache" or "verify-ckpt-id check".
+// Command lines and their descriptions; `command` is "build-planescache" or "verify-ckpt-id check".
 std::vector<std::pair<std::string_view, std::string_view>> examples(std::string_view command);
 
 struct HelpSection {
@@ -19,7 +19,7 @@ struct HelpSection {
 // EXIT STATUS, ENVIRONMENT and FILES, the same for all programs.
 const std::vector<HelpSection>& common_sections();
 
-// Puts all of it below the options of the program and of its subcommands.
+// Adds all sections below the options of the program and of its subcommands.
 void add_help_sections(CLI::App& app);
 
 }  // namespace planesmith

@@ -1,4 +1,4 @@
-// --ckpt-id, --served-path, --revision and --recompute, the same wherever a cache is written or checked.
+// --ckpt-id, --served-path, --revision and --recompute, for all commands that write or check a cache.
 #pragma once
 
 #include <CLI/CLI.hpp>

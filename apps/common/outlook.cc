@@ -12,7 +12,7 @@
 namespace planesmith {
 namespace {
 
-// Reading and writing go on at the same time.
+// Reading and writing overlap, so the slower one counts.
 double seconds_for(const Outlook& outlook, const DiskRates& rates) {
   const auto of = [](std::uint64_t bytes, double rate) {
     return rate > 0 ? static_cast<double>(bytes) / rate : 0;
@@ -28,12 +28,11 @@ std::string rate_text(double rate) {
 
 std::string outlook_text(const Context& context, const DryRun& run) {
   const Outlook& outlook = run.outlook;
-  std::string out =
-      run.identity.empty()
-          ? std::string(
-                "identity     content id: every byte is hashed first, as far as digests are not "
-                "remembered\n")
-          : fmt::format("identity     {}\n", printable(run.identity));
+  std::string out = run.identity.empty()
+                        ? std::string(
+                              "identity     content id: every byte is hashed first, unless its digest is "
+                              "remembered\n")
+                        : fmt::format("identity     {}\n", printable(run.identity));
   for (const std::string& path : run.directories)
     out +=
         fmt::format("directory    {}{}\n", printable(path), exists(context.os, path) ? "" : ", to be made");

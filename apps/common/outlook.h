@@ -1,5 +1,5 @@
-// What a dry run says besides its plan: identity, directories, free space, what is there, bytes, memory, and
-// with --estimate how long it takes.
+// What a dry run reports in addition to its plan: identity, directories, free space, finished layers, bytes,
+// memory, and with --estimate the time.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace planesmith {
 
 struct DryRun {
   Outlook outlook;
-  std::string identity;  // empty: the content id, which is not known before everything is hashed
+  std::string identity;                  // empty: the content id, which is unknown until everything is hashed
   std::vector<std::string> directories;  // written to
   std::optional<DiskRates> rates;        // measured
 };

@@ -14,7 +14,7 @@
 namespace planesmith {
 namespace {
 
-// Devices and pipes cannot be replaced by a new file under their name.
+// Devices and pipes must not be replaced by a file.
 void write_through(Os& os, const std::string& path, std::string_view text) {
   const int fd = os.open(path.c_str(), O_WRONLY | O_CLOEXEC, 0);
   if (fd < 0) throw Error(path, strerror(errno));
@@ -31,7 +31,7 @@ void write_through(Os& os, const std::string& path, std::string_view text) {
   os.close(fd);
 }
 
-// A link or pipe that another user put where the output goes. Root's are as good as ours.
+// A link or pipe of another user in place of the output. Root's are trusted.
 bool is_planted(const struct stat& there) {
   return (S_ISLNK(there.st_mode) || S_ISFIFO(there.st_mode)) && there.st_uid != geteuid() &&
          there.st_uid != 0;

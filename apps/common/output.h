@@ -1,4 +1,4 @@
-// Files that are written where the user says.
+// Writes files whose names the user gives.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace planesmith {
 
-// Writes the whole file or, where that fails, leaves what was there. What is not a regular file (/dev/null, a
-// pipe) is written to, a link is followed. Runs that write the same file take turns.
+// Writes the file atomically; on failure the old file stays. Devices and pipes (/dev/null) are written to,
+// links are followed, except links and pipes of other users. Runs that write the same file take turns.
 void write_output(const Context& context, const std::string& path, std::string_view text);
 
 // Error (usage): `path` is a file of this checkpoint, which is only read.

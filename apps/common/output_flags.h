@@ -1,4 +1,4 @@
-// Flags of every command that writes much: how its output is shared, and whether it has to fit.
+// Flags of every command that writes much data: --group-shared and --no-space-check.
 #pragma once
 
 #include "common/program.h"

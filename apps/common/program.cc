@@ -29,11 +29,11 @@
 namespace planesmith {
 namespace {
 
-Stop stop;                        // with the next, all that a signal handler can reach
-volatile sig_atomic_t quiet = 0;  // whether it may say anything
+Stop stop;                        // this and the next are all that the signal handler uses
+volatile sig_atomic_t quiet = 0;  // whether it prints no message
 
 void on_signal(int signal) {
-  if (stop.requested()) _exit(128 + signal);  // the second signal does not wait for anything
+  if (stop.requested()) _exit(128 + signal);  // a second signal ends the program at once
   stop.request(signal);
   static constexpr char kText[] = "\nstopping; a second signal ends the program at once\n";
   if (quiet == 0 && write(STDERR_FILENO, kText, sizeof kText - 1) < 0) return;
@@ -45,24 +45,23 @@ void install_signal_handlers() {
   action.sa_handler = on_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  // nohup ignores it, and is meant to.
+  // nohup sets SIGHUP to be ignored; that must stay.
   if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
     sigaction(SIGHUP, &action, nullptr);
-  // A closed pipe and a file beyond the limit are errors of write(), told in words.
+  // Let write() fail on a closed pipe or a file beyond the size limit, so that it becomes a message.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
 }
 
-// A number that belongs to no stream would be given to the next file that is opened, which messages then
-// would end up in.
+// If a standard stream is closed, the next opened file would get its number and receive messages.
 void keep_standard_streams_apart() {
   constexpr int kUnusable[] = {O_WRONLY, O_RDONLY,
-                               O_WRONLY};  // input that cannot be read, output that cannot be written
+                               O_WRONLY};  // so that reading stdin and writing stdout fail
   for (int fd = 0; fd < 3; ++fd)
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", kUnusable[fd]) != fd) _exit(1);
 }
 
-// What the storage cannot do is said like any other message, as long as the work goes on.
+// Forwards notes about what the storage cannot do as messages, while the run lasts.
 class NotesTo {
  public:
   NotesTo(Os& os, Progress& progress) : os_(os) {
@@ -79,8 +78,8 @@ void complain(const std::string& program, const std::string& what) {
   message(program + ": " + what + "\n");
 }
 
-// An empty value is an unset variable of a script; taken as a path it would be the current directory. A
-// revision may be empty.
+// An empty value usually comes from an unset variable in a script; as a path it would mean the current
+// directory. A revision may be empty.
 void refuse_empty_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options())
     if (option->get_name() != "--revision")
@@ -90,7 +89,7 @@ void refuse_empty_values(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands()) refuse_empty_values(*command);
 }
 
-// What could not be taken in, in words.
+// The message for an argument that no option takes.
 std::string unknown_argument(const CLI::App& app, const std::string& argument) {
   std::string commands;
   for (const CLI::App* command : app.get_subcommands({}))
@@ -103,7 +102,7 @@ std::string unknown_argument(const CLI::App& app, const std::string& argument) {
                      argument.starts_with('-') ? "option" : "argument", near.empty() ? "; see --help" : near);
 }
 
-// The Error that a command line is refused with; none: it asked for help or a version, which is printed now.
+// The Error for a wrong command line; none: it asked for help or a version, which has been printed.
 std::optional<Error> refusal(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
@@ -113,7 +112,7 @@ std::optional<Error> refusal(CLI::App& app, int argc, char** argv) {
     return error;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) exit(app.exit(error));
-    // What is not known comes before what is missing: it is the likelier slip.
+    // Report unknown arguments before missing ones: a typo is more likely.
     if (const std::vector<std::string> unknown = app.remaining(true); !unknown.empty())
       return Error(ErrorCode::usage, "", unknown_argument(app, unknown.front()));
     const std::string near = suggestion_for_values(app);
@@ -121,7 +120,7 @@ std::optional<Error> refusal(CLI::App& app, int argc, char** argv) {
   }
 }
 
-// Whether one JSON document was asked for, also where the command line could not be parsed.
+// Whether --json was given, also if the command line could not be parsed.
 bool wants_json(const CLI::App& app, int argc, char** argv) {
   for (const CLI::App* command : app.get_subcommands())
     if (const CLI::Option* json = command->get_option_no_throw("--json"); json != nullptr && *json)
@@ -150,7 +149,7 @@ std::string summary(const Outcome& outcome) {
   return text;
 }
 
-// A thread has up to four files open at a time: what it reads and writes, a record, a directory.
+// A thread has up to four files open at a time: its input, its output, a record, a directory.
 int threads_within_files(int threads) {
   const std::uint64_t most = std::max<std::uint64_t>(open_files_left() / 4, 1);
   return static_cast<int>(std::min(static_cast<std::uint64_t>(threads), most));
@@ -164,8 +163,8 @@ std::string CommonFlags::usual_memory() {
 }
 
 void add_common_flags(CLI::App& app, CommonFlags& flags) {
-  app.add_flag("-q,--quiet", flags.quiet, "Results that were asked for and errors, nothing else");
-  app.add_flag("-v,--verbose", flags.verbose, "A line for each stage, however short");
+  app.add_flag("-q,--quiet", flags.quiet, "Print only results and errors");
+  app.add_flag("-v,--verbose", flags.verbose, "Print a line for each stage, however short");
   app.add_option("--progress", flags.progress,
                  "auto: a live line on a terminal, plain lines elsewhere; plain; none")
       ->check(CLI::IsMember({"auto", "plain", "none"}))
@@ -173,9 +172,8 @@ void add_common_flags(CLI::App& app, CommonFlags& flags) {
   app.add_option("-T,--threads", flags.threads, "Threads to use (0: all cores)")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
-  app.add_option(
-         "--memory", flags.memory,
-         "Hard cap on what is allocated: bytes, or with a unit (16G = 16GiB = 2^34, 16GB = 16 * 10^9)")
+  app.add_option("--memory", flags.memory,
+                 "Hard cap on allocated memory: bytes, or with a unit (16G = 16GiB = 2^34, 16GB = 16 * 10^9)")
       ->capture_default_str();
 }
 
@@ -250,7 +248,7 @@ std::vector<std::uint64_t> parse_number_list(const std::string& text, const std:
     return Error(ErrorCode::usage, "", fmt::format("{}: '{}' is not a list like 0-2,7", what, text));
   };
   constexpr std::uint64_t kMost =
-      1u << 20;  // far beyond any layer or GPU number; keeps a slip from filling memory
+      1u << 20;  // far above any layer or GPU number; keeps a typo from filling memory
   std::vector<std::uint64_t> numbers;
   const char* at = text.data();
   const char* const end = at + text.size();

@@ -1,5 +1,5 @@
-// What the five programs share: common flags, exit status, signals, messages. A program declares its flags on
-// a CLI::App and gives run_program a body; everything else is here.
+// What the six programs share: common flags, exit status, signals, messages. A program declares its flags on
+// a CLI::App and gives run_program() a body; everything else is here.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -21,18 +21,18 @@ struct CommonFlags {
   std::string memory = usual_memory();
 
  private:
-  static std::string usual_memory();  // "2GiB"; less where a control group or the machine has less than 4 GiB
+  static std::string usual_memory();  // "2GiB"; less if a control group or the machine has less than 4 GiB
 };
 void add_common_flags(CLI::App& app, CommonFlags& flags);
 
-// Parses, runs body with a Context made from the flags, turns Errors into one line on stderr and the exit
-// status of CLI.md; with --json prints the document, on failure too. body returns the exit status of a run
-// that ended by itself.
+// Parses the command line and runs body with a Context made from the flags. Turns Errors into one line on
+// stderr and the exit status of CLI.md; with --json prints the document, on failure too. body returns the
+// exit status.
 int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
                 const std::function<int(Context&)>& body);
 
-// --group-shared: what this run makes is open to the directory's group, whatever the umask, and so are its
-// locks and records.
+// --group-shared: opens what this run makes, its locks and its records to the directory's group, whatever the
+// umask.
 void share_with_group(Context& context);
 
 // "0-2,7" -> {0, 1, 2, 7}, sorted and unique; anything else is a usage Error naming `what`.

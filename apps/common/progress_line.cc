@@ -18,7 +18,7 @@ namespace {
 constexpr auto kLiveInterval = std::chrono::milliseconds(200);
 constexpr auto kPlainInterval = std::chrono::seconds(10);
 
-// Columns of the terminal that a line may fill without being broken.
+// Columns that a line may fill without wrapping.
 std::size_t columns() {
   struct winsize size {};
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 79;
@@ -105,7 +105,7 @@ void ProgressLine::show(bool final) {
   const std::size_t width = columns();
   std::string text = live_ ? "" : time_of_day() + "  ";
   for (const std::string& field : fields(final, now)) {
-    if (live_ && text.size() + 2 + field.size() > width) break;  // the least important stand last
+    if (live_ && text.size() + 2 + field.size() > width) break;  // the least important fields come last
     text += (text.empty() || text.ends_with(' ') ? "" : "  ") + field;
   }
   if (live_) {

@@ -1,4 +1,4 @@
-// Progress for people: a live line on a terminal, a plain line now and then elsewhere, always on stderr.
+// Progress on stderr: a live line on a terminal, otherwise a plain line from time to time.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace planesmith {
 
-// Text to standard error. Where it cannot be written, the work goes on.
+// Writes text to stderr and ignores failure.
 void message(std::string_view text);
 
 // "1:03:20", "0:07"

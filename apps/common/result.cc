@@ -12,7 +12,7 @@
 namespace planesmith {
 namespace {
 
-constexpr int kFormat = 1;  // raised when a field changes its meaning or goes away
+constexpr int kFormat = 1;  // raised when a field changes its meaning or is removed
 
 Json fields_of_run = Json::object();
 std::string next_of_run;

@@ -1,4 +1,4 @@
-// What a run prints on standard output: text at once, or one JSON document at its end (docs/JSON.md).
+// Results on stdout: text at once, or one JSON document at the end of the run (docs/JSON.md).
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace planesmith {
 
-// Prints text; a pipe that closed early or a full disk is an Error.
+// Prints text. Error: a closed pipe, a full disk.
 void print_result(const std::string& text);
 
-// The command's own fields of the document. run_program() prints it with the common fields around them as
-// soon as the exit status is known. Strings that are not UTF-8 are escaped as messages are.
+// Sets the command's own fields of the document. run_program() prints it, with the common fields, when the
+// exit status is known. Strings that are not UTF-8 are escaped as in messages.
 void print_json(Json fields);
 
-// The command that comes next, if this one succeeds: printed last, and a field of the document. Paths in it
-// are quoted as a shell wants them.
+// Sets the command to run next if this one succeeds: printed last, and a field of the document. Its paths
+// must be quoted for a shell.
 void suggest_next(std::string command);
-std::string quoted_paths(const std::vector<std::string>& paths);  // in one line
+std::string quoted_paths(const std::vector<std::string>& paths);  // separated by spaces
 
 // The common fields.
 struct Outcome {

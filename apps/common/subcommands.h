@@ -1,5 +1,5 @@
-// Programs with subcommands: each declares its flags on an options struct of its own and is one function of
-// it.
+// Programs with subcommands. Each subcommand declares its flags on an options struct and is one function of
+// that struct.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@ class Subcommands {
     app_.require_subcommand(1);
   }
 
-  // `declare` puts the flags on the subcommand (common flags are there already); `run` does the work and
-  // returns the exit status.
+  // `declare` adds the subcommand's flags; common flags are added here. `run` does the work and returns the
+  // exit status.
   template <class Options>
   void add(const std::string& name, const std::string& description, void (*declare)(CLI::App&, Options&),
            int (*run)(Context&, const Options&)) {

@@ -9,7 +9,7 @@
 namespace planesmith {
 namespace {
 
-// Insertions, deletions, replacements and exchanged neighbours that lead from one word to the other.
+// Edit distance: insertions, deletions, replacements and exchanged neighbours.
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
@@ -27,7 +27,7 @@ std::string asked(const std::string& word) {
   return word.empty() ? "" : fmt::format("; did you mean {}?", word);
 }
 
-// The program and the subcommand that was chosen.
+// The program and the chosen subcommand.
 std::vector<const CLI::App*> in_use(const CLI::App& app) {
   std::vector<const CLI::App*> out = {&app};
   for (const CLI::App* command : app.get_subcommands()) out.push_back(command);

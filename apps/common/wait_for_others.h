@@ -1,4 +1,4 @@
-// --wait: layers that another run is writing are waited for, and written here where that run leaves them.
+// --wait: waits for layers that another run is writing, and writes those that it leaves unfinished.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace planesmith {
 
-// Passes everything on, but each message once: rounds of waiting meet the same layers.
+// Forwards progress, but each message only once, since every round of waiting meets the same layers.
 class SaysOnce : public Progress {
  public:
   explicit SaysOnce(Progress& progress) : progress_(progress) {}
@@ -38,8 +38,8 @@ class SaysOnce : public Progress {
   std::set<std::string> said_;
 };
 
-// Runs round(context, again) once; with `wait` again and again until no layer is left to another run. The
-// report's counts of layers add up.
+// Runs round(context, again) once; with `wait` repeatedly, until no layer is left to another run. The counts
+// of the returned report cover all rounds.
 template <typename Round>
 auto until_others_are_done(const Context& context, bool wait, Round round) {
   SaysOnce progress(context.progress);
@@ -50,7 +50,8 @@ auto until_others_are_done(const Context& context, bool wait, Round round) {
   while (wait && report.elsewhere != 0) {
     context.check_stop();
     std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, std::chrono::milliseconds(1000));  // a signal is answered within a second
+    pause =
+        std::min(2 * pause, std::chrono::milliseconds(1000));  // so that a signal is answered within a second
     const auto next = round(each, true);
     report.finished = next.finished - std::min(next.finished, report.converted);
     report.converted += next.converted;

@@ -25,17 +25,18 @@ void declare(CLI::App& app, FetchFlags& flags) {
       ->required();
   app.add_option(
       "name", flags.options.name,
-      "Set or directory in it, directories in front allowed (default: the only set, else everything)");
+      "Set or directory in it, possibly with a path in front (default: the only set, else everything)");
   app.add_option("-o,--out", flags.options.out, "Directory to unpack into")->required();
   app.add_option("-j,--connections", flags.options.connections, "Connections at a time")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  app.add_option("--parts", flags.options.parts, "Directory to keep the parts in (default: none are kept)");
+  app.add_option("--parts", flags.options.parts,
+                 "Directory to keep the parts in (default: parts are not kept)");
   app.add_option("--include", flags.options.include,
                  "Fetch only what matches this glob, and what is in it; may be repeated");
   app.add_option("--exclude", flags.options.exclude, "Leave out what matches this glob; may be repeated");
   app.add_flag("-f,--force", flags.options.force, "Replace files that are there with other contents");
-  app.add_flag("-n,--dry-run", flags.options.dry_run, "Show what there is to fetch, write nothing");
+  app.add_flag("-n,--dry-run", flags.options.dry_run, "Show what would be fetched; write nothing");
   add_output_flags(app, flags.output);
   app.add_flag("--json", flags.json, "Print the result as JSON");
 }

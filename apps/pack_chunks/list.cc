@@ -20,7 +20,7 @@ void declare(CLI::App& app, ListFlags& flags) {
   app.add_flag("--json", flags.json, "Print the result as JSON");
 }
 
-// Where a member lies and how well it was compressed, as far as its frames tell.
+// The parts that hold a member, and the compression ratio of its frames.
 struct Place {
   std::size_t first_part, last_part;
   double ratio;

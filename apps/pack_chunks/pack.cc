@@ -25,11 +25,12 @@ void declare(CLI::App& app, PackFlags& flags) {
       ->required();
   app.add_option("--name", flags.options.name,
                  "Name of the set: NAME.tar.zst.part.000, ..., manifest.NAME.json, SHA256SUMS.NAME");
-  app.add_option("--as", flags.options.as,
-                 "What the source is called in the archive (default: its own name)");
-  app.add_flag("--dereference", flags.options.dereference, "Pack what symbolic links lead to in their place");
-  app.add_option("-o,--out", flags.options.out, "Directory that the parts go to");
-  app.add_option("--part-size", flags.part_size, "No part is larger, in bytes or with a unit (16GB, 4GiB)")
+  app.add_option("--as", flags.options.as, "Name of the source in the archive (default: its own name)");
+  app.add_flag("--dereference", flags.options.dereference,
+               "Pack the targets of symbolic links instead of the links");
+  app.add_option("-o,--out", flags.options.out, "Directory for the parts");
+  app.add_option("--part-size", flags.part_size,
+                 "Largest size of a part, in bytes or with a unit (16GB, 4GiB)")
       ->capture_default_str();
   app.add_option("--frame-size", flags.frame_size,
                  "Content of one independent frame, in bytes or with a unit")
@@ -41,7 +42,7 @@ void declare(CLI::App& app, PackFlags& flags) {
       ->capture_default_str();
   app.add_flag("--stdout", flags.to_stdout, "Write one stream to standard output: no parts, no manifest");
   app.add_flag("--recheck", flags.options.recheck,
-               "Go on only from finished parts whose content is right, not by record and size");
+               "Verify the content of finished parts before continuing, not only record and size");
   app.add_flag("-f,--force", flags.options.force, "Replace what is there under this name");
   app.add_flag("-n,--dry-run", flags.dry_run, "Check and show the plan, write nothing");
   add_output_flags(app, flags.output);
@@ -105,13 +106,13 @@ int run(Context& context, const PackFlags& flags) {
   options.sha256 = HashChoice(flags.hash).sha256;
   const auto usage = [](const char* what) { return Error(ErrorCode::usage, "", what); };
   if (flags.to_stdout && (!options.out.empty() || flags.json))
-    throw usage("--stdout goes without --out and --json");
+    throw usage("--stdout cannot be combined with --out or --json");
   if (!flags.to_stdout && (options.name.empty() || options.out.empty()))
     throw usage("--name and --out are required (or --stdout)");
   if (options.name.find('/') != options.name.npos || options.name == "." || options.name == "..")
-    throw usage("--name: is not a file name");
+    throw usage("--name: must be a file name without '/'");
   if (flags.to_stdout && isatty(STDOUT_FILENO))
-    throw usage("--stdout: the terminal cannot use this; redirect it");
+    throw usage("--stdout: standard output is a terminal; redirect it");
   context.progress.say(fmt::format("parts of at most {}, frames of {}, level {}",
                                    exact_size(options.part_size), exact_size(options.frame_size),
                                    options.level));

@@ -36,7 +36,7 @@ void declare(CLI::App& app, UnpackFlags& flags) {
   app.add_flag("--stream-delete", flags.options.stream_delete,
                "Remove each part once its content is durable");
   app.add_flag("--recheck", flags.options.recheck,
-               "Compare finished files with the manifest, not only by record and size");
+               "Compare the content of finished files with the manifest, not only record and size");
   app.add_flag("--preserve-modes", flags.options.preserve_modes,
                "Modes as the archive has them; default: as the umask leaves them, never writable for all");
   app.add_flag("-f,--force", flags.options.force, "Replace files that are there with other contents");
@@ -53,7 +53,7 @@ chunks::ChunkSet set_of(const UnpackFlags& flags, bool from_stdin, const Context
   return set;
 }
 
-// Where the set's top directories are; none where no manifest tells its members.
+// Paths of the set's top directories; none without a manifest.
 std::vector<std::string> places_of(const chunks::ChunkSet& set, const std::string& out) {
   std::vector<std::string> places;
   if (!set.manifest) return places;

@@ -18,7 +18,7 @@ void declare(CLI::App& app, VerifyFlags& flags) {
   app.add_option("dir", flags.dir, "Directory of the parts and their manifest")->required();
   app.add_option("--name", flags.name, "Which set, where there are several");
   app.add_option("--hash", flags.hash,
-                 "Digests to compare: xxh3, sha256 or both; what was not recorded is replaced by the other")
+                 "Digests to compare: xxh3, sha256 or both; the other one replaces one that was not recorded")
       ->check(CLI::IsMember({"xxh3", "sha256", "both"}))
       ->capture_default_str();
   app.add_flag("--deep", flags.deep, "Also decompress everything and compare each member");

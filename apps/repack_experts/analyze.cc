@@ -31,10 +31,9 @@ void declare(CLI::App& app, AnalyzeFlags& flags) {
                  "Directory of a checkpoint of any family, or of BF16, F16 or F32 experts")
       ->required();
   app.add_option("--layers", flags.layers, "Only these layer indices, such as 0-2,7 (default: all)");
-  app.add_option(
-      "--report", flags.report,
-      "Write a page to this file, to look at and to file as evidence; it needs nothing else to open. "
-      "It names the content id, for which every byte is hashed once");
+  app.add_option("--report", flags.report,
+                 "Write a self-contained HTML page to this file. It names the content id, for which every "
+                 "byte is hashed once");
   add_isa_flag(app, flags.isa);
   app.add_flag("--json", flags.json, "Print all figures as JSON instead of a summary");
 }
@@ -106,7 +105,7 @@ int run(Context& context, const AnalyzeFlags& flags) {
 }  // namespace
 
 void add_analyze(Subcommands& commands) {
-  commands.add<AnalyzeFlags>("analyze", "Judge how well the experts bear the 2-bit codebook", declare, run);
+  commands.add<AnalyzeFlags>("analyze", "Measure how well the 2-bit codebook fits the experts", declare, run);
 }
 
 }  // namespace planesmith

@@ -30,13 +30,13 @@ void declare(CLI::App& app, BuildOptions& options) {
                  "What shares a codebook: tensor, tensor-sym (symmetric, 4 levels), expert, row, block32")
       ->type_name("TEXT:{tensor,tensor-sym,expert,row,block32}")
       ->required();
-  app.add_option("--stats-out", options.stats_out, "Write what was done to this file, as JSON");
+  app.add_option("--stats-out", options.stats_out, "Write statistics as JSON to this file");
   app.add_option("--link", options.link,
                  "Files without experts: sym (symbolic links), reflink (shared blocks), copy")
       ->type_name("TEXT:{sym,reflink,copy}")
       ->capture_default_str();
   add_isa_flag(app, repack.isa);
-  app.add_flag("-f,--force", repack.force, "Build anew, whatever the target holds");
+  app.add_flag("-f,--force", repack.force, "Rebuild everything, whatever the target holds");
   app.add_flag("--recheck", repack.recheck, "Compare finished files with the source, not only their sizes");
   app.add_flag("-n,--dry-run", repack.dry_run,
                "Check everything and print the plan; read no weights, write nothing");
@@ -75,7 +75,7 @@ int run(Context& context, const BuildOptions& options) {
   repack_options.link = parse_link_mode(options.link);
   if (!options.stats_out.empty()) {
     refuse_input(context, options.stats_out, repack_options.source);
-    // Nor does it take the place of a file that the new checkpoint will have.
+    // It must not replace a file of the new checkpoint either.
     if (is_inside(resolved(context.os, options.stats_out), resolved(context.os, repack_options.target)) &&
         exists(context.os, join(repack_options.source, name_of(options.stats_out))))
       throw Error(ErrorCode::usage, options.stats_out,

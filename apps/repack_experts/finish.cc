@@ -17,8 +17,7 @@ struct FinishOptions {
 };
 
 void declare(CLI::App& app, FinishOptions& options) {
-  app.add_option("quantized", options.rewrite.options.source,
-                 "Directory of a checkpoint as a quantizer left it")
+  app.add_option("quantized", options.rewrite.options.source, "Directory of a quantizer's output")
       ->required();
   app.add_option("--from", options.from, "Directory of the checkpoint that it was made from")->required();
   app.add_option("target", options.rewrite.options.target,
@@ -49,7 +48,7 @@ int run(Context& context, const FinishOptions& options) {
   } else {
     std::string text;
     for (const std::string& step : result.steps) text += printable(step) + "\n";
-    if (result.steps.empty()) text += "nothing was left open\n";
+    if (result.steps.empty()) text += "nothing was missing\n";
     text += text_of(result.files, rewrite_options.dry_run);
     print_result(report ? text + "\naudit --against the source:\n" + to_text(*report) : text);
   }
@@ -60,7 +59,7 @@ int run(Context& context, const FinishOptions& options) {
 
 void add_finish(Subcommands& commands) {
   commands.add<FinishOptions>(
-      "finish", "Do what quantizers leave open: drafters, ignore lists, processor and tokenizer files",
+      "finish", "Add what quantizers leave out: drafters, ignore lists, processor and tokenizer files",
       declare, run);
 }
 

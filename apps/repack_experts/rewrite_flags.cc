@@ -11,10 +11,10 @@ namespace planesmith {
 void add_rewrite_flags(CLI::App& app, RewriteFlags& flags) {
   RewriteOptions& options = flags.options;
   app.add_option("--link", flags.link,
-                 "Files in which nothing changes: sym (symbolic links), reflink (shared blocks), copy")
+                 "How unchanged files get to the target: sym (symbolic links), reflink (shared blocks), copy")
       ->type_name("TEXT:{sym,reflink,copy}")
       ->capture_default_str();
-  app.add_flag("-f,--force", options.force, "Write anew, whatever the target holds");
+  app.add_flag("-f,--force", options.force, "Rewrite everything, whatever the target holds");
   app.add_flag("--recheck", options.recheck, "Compare finished files with the source, not only their sizes");
   app.add_flag("-n,--dry-run", options.dry_run,
                "Check everything and print the plan; read no weights, write nothing");

@@ -1,4 +1,4 @@
-// Flags and words that quantize, translate and finish share: a checkpoint in, another out.
+// Flags and output common to quantize, translate and finish.
 #pragma once
 
 #include <string>
@@ -22,10 +22,10 @@ void add_rewrite_flags(CLI::App& app, RewriteFlags& flags);
 // The options, with the flags of the output applied to the context.
 RewriteOptions options_of(const RewriteFlags& flags, Context& context);
 
-// That the new checkpoint is compared with its source next.
+// Suggests to audit the new checkpoint against its source.
 void suggest_audit(const std::string& target, const std::string& source);
 
-// What is or was written, file by file.
+// What was written, or in a dry run would be, file by file.
 std::string text_of(const RewriteResult& result, bool dry_run);
 Json json_of(const RewriteResult& result);
 

@@ -16,15 +16,14 @@ struct TranslateFlags {
 };
 
 void declare(CLI::App& app, TranslateFlags& flags) {
-  app.add_option("source", flags.rewrite.options.source,
-                 "Directory of a quantized checkpoint, whatever wrote it")
+  app.add_option("source", flags.rewrite.options.source, "Directory of a quantized checkpoint from any tool")
       ->required();
   app.add_option("target", flags.rewrite.options.target,
                  "Directory of the new checkpoint, outside the source")
       ->required();
-  app.add_flag("--gate", flags.translate.gate, "Then dequantize both and compare every element");
+  app.add_flag("--gate", flags.translate.gate, "Afterwards dequantize both and compare every element");
   app.add_flag("--lossy", flags.translate.lossy,
-               "MXFP4 to NVFP4: round the blocks that NVFP4's scales do not reach, instead of refusing");
+               "MXFP4 to NVFP4: round blocks beyond the range of NVFP4's scales instead of refusing");
   flags.rewrite.options.backend.backend = "cpu";  // there is nothing to quantize
   add_isa_flag(app, flags.rewrite.options.backend.isa);
   add_rewrite_flags(app, flags.rewrite);
@@ -74,8 +73,8 @@ int run(Context& context, const TranslateFlags& flags) {
 }  // namespace
 
 void add_translate(Subcommands& commands) {
-  commands.add<TranslateFlags>("translate", "Write the same numbers in a layout that is served", declare,
-                               run);
+  commands.add<TranslateFlags>("translate", "Write the same numbers in a layout that the engine serves",
+                               declare, run);
 }
 
 }  // namespace planesmith

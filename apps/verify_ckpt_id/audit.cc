@@ -16,11 +16,12 @@ void declare(CLI::App& app, AuditOptions& options) {
   app.add_option("CHECKPOINT", options.checkpoint, "Directory with config.json and safetensors shards")
       ->required();
   app.add_option("--against", options.against,
-                 "The checkpoint it was made from: all but the experts must be the same");
-  app.add_option("--against-cache", options.cache,
-                 "Root of a planes cache, or directory of packs: whether it was made from this checkpoint");
-  app.add_option("--profile", options.profile, "What the model should be: a profile's name or file");
-  app.add_option("--world", options.world, "Tensor-parallel ranks it is to be served with")
+                 "The checkpoint that it was made from: everything but the experts must be the same");
+  app.add_option(
+      "--against-cache", options.cache,
+      "Root of a planes cache, or directory of packs: check whether it was made from this checkpoint");
+  app.add_option("--profile", options.profile, "Profile (name or file) that the model should match");
+  app.add_option("--world", options.world, "Number of tensor-parallel ranks to serve with")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{4096}))
       ->capture_default_str();
   app.add_flag("--json", options.json, "Print one JSON document");

@@ -38,29 +38,26 @@ void declare(CLI::App& app, CheckOptions& options) {
   app.add_option("--planescache", options.planescache, "Root of a planes cache");
   app.add_option("--store", options.store, "Directory of packs; 0=DIR,1=DIR: one for each rank");
   CLI::Option* pin = app.add_option("--ckpt-id", options.identity.pin,
-                                    "Identity the server is pinned to (default: the single one found there)");
-  CLI::Option* served =
-      app.add_option("--served-path", options.identity.served_path,
-                     "Instead: the path the server is started with; with --checkpoint unless it is "
-                     "no local directory");
+                                    "Identity that the server is pinned to (default: the only one found)");
+  CLI::Option* served = app.add_option(
+      "--served-path", options.identity.served_path,
+      "Instead: the path that the server is started with; needs --checkpoint if it is a local directory");
   served->excludes(pin);
-  app.add_option("--revision", options.identity.revision, "Revision the server is started with")
+  app.add_option("--revision", options.identity.revision, "Revision that the server is started with")
       ->needs(served);
   CLI::Option* checkpoint = app.add_option("--checkpoint", options.checkpoint, "Directory of the checkpoint");
-  app.add_option("--world", options.world, "Tensor-parallel world (default: the one found there)")
+  app.add_option("--world", options.world, "Tensor-parallel world (default: the one found)")
       ->check(CLI::Range(std::uint64_t{1}, format::kMostWorld));
   app.add_option("--rank", options.rank, "One rank, or all")->capture_default_str();
-  app.add_option("--zero-mode", options.zero_mode, "auto, sign or alt (default: the one found there)")
+  app.add_option("--zero-mode", options.zero_mode, "auto, sign or alt (default: the one found)")
       ->type_name("TEXT:{auto,sign,alt}");
-  app.add_option("--fp4", options.fp4, "FP4 planes asked for (default: those found there)")
+  app.add_option("--fp4", options.fp4, "FP4 planes to check for (default: those found)")
       ->type_name("TEXT:{none,nibble,quintal}");
-  app.add_option(
-         "--tiers", options.tiers,
-         "Packs asked for, with commas between them (default: those of the mode, else those found there)")
+  app.add_option("--tiers", options.tiers,
+                 "Packs to check for, separated by commas (default: those of the mode, else those found)")
       ->type_name(tiers_type());
-  app.add_option(
-         "--drafts", options.drafts,
-         "DSpark drafter blocks served, as layers behind the model's own (default: those found there)")
+  app.add_option("--drafts", options.drafts,
+                 "DSpark drafter blocks served, as layers after the model's own (default: those found)")
       ->check(CLI::Range(std::uint64_t{0}, format::kMostDrafts));
   add_configuration_flags(app, options.configuration);
   add_geometry_flags(app, options.geometry);
@@ -68,19 +65,20 @@ void declare(CLI::App& app, CheckOptions& options) {
       app.add_option("--sample", options.sample,
                      "Also convert this many experts again and compare the bytes (default: none)")
           ->needs(checkpoint);
-  app.add_option("--seed", options.seed,
-                 "Which experts are sampled (default: others each time; it is printed)")
+  app.add_option("--seed", options.seed, "Seed of the sample (default: another one each time; it is printed)")
       ->needs(sample);
   app.add_flag("--content", options.content, "Also read everything and compare it with the manifests");
-  app.add_flag("--all", options.all, "The same for all experts")->needs(checkpoint)->excludes(sample);
+  app.add_flag("--all", options.all, "Convert all experts again and compare the bytes")
+      ->needs(checkpoint)
+      ->excludes(sample);
   CLI::Option* json = app.add_flag("--json", options.json, "Print one JSON document");
   app.add_flag("--print-env{shell}", options.print_env,
-               "Where it would boot, print only the environment to serve with: export lines for eval "
+               "If it would boot, print only the environment to serve with: export lines for eval "
                "(--print-env or --print-env=shell), or an env file (--print-env=docker)")
       ->excludes(json);
 }
 
-// The request that a configuration of the engine is; what was said besides wins.
+// Fills the request from a configuration of the engine. Error (usage): a flag contradicts it.
 void take(const ReadConfiguration& configuration, BootRequest& request, Findings& findings) {
   const EngineSettings& settings = configuration.settings;
   const auto differs = [](const std::string& what) { throw Error(ErrorCode::usage, "", what); };
@@ -109,7 +107,7 @@ void take(const ReadConfiguration& configuration, BootRequest& request, Findings
   request.split = settings.switches.split;
   const auto ranks = argument_value(configuration.recipe.arguments, {"--tensor-parallel-size", "-tp"});
   if (!request.world && !configuration.recipe.arguments.empty()) {
-    // Anything else that it says is told by judge().
+    // judge() reports any other value.
     request.world = ranks && !ranks->empty() && ranks->find_first_not_of("0123456789") == std::string::npos &&
                             ranks->size() <= 4 && *ranks != "0"
                         ? std::stoull(*ranks)
@@ -117,7 +115,8 @@ void take(const ReadConfiguration& configuration, BootRequest& request, Findings
   }
 }
 
-// Where the engine would look: what the flags say stands for what a container sees.
+// Where to look for a directory of the configuration: a flag gives the host's path of what the engine sees in
+// its container.
 std::string place(Context& context, const std::string& flag, const std::string& told, const char* variable,
                   Findings& findings) {
   if (!flag.empty()) {
@@ -133,7 +132,7 @@ std::string place(Context& context, const std::string& flag, const std::string& 
   return told;
 }
 
-// Everything that is neither a routed expert nor a drafter.
+// Bytes of everything but routed experts and drafters.
 std::uint64_t dense_bytes(const Model& model) {
   std::uint64_t bytes = 0;
   for (const auto& [kind, left] : model.left_alone)
@@ -170,7 +169,7 @@ SampleRequest sample_of(const CheckOptions& options) {
   return request;
 }
 
-// Caches and packs that would be opened, against their manifests.
+// Compares the caches and packs that the engine would open with their manifests.
 std::vector<UnitReport> read_contents(Context& context, const BootVerdict& verdict) {
   std::vector<UnitReport> out;
   const auto look = [&](const std::string& path) {
@@ -183,7 +182,7 @@ std::vector<UnitReport> read_contents(Context& context, const BootVerdict& verdi
   return out;
 }
 
-// Before anything else: what was made from another checkpoint would boot, and serve another model's experts.
+// Checked first: files made from another checkpoint would boot and serve another model's experts.
 int report_other_source(Context& context, const CheckOptions& options, const Boot& boot,
                         const SourceCheck& sources) {
   if (options.json)
@@ -231,7 +230,7 @@ int run(Context& context, const CheckOptions& options) {
   }
   if (request.mode) fill_in(request, *request.mode, !directory.empty());
 
-  // A configuration's directories are told of by what was found in it; a mode without packs needs none.
+  // With a configuration, place() has already warned. A mode without packs needs no directory of packs.
   const bool packs = !request.tiers || !request.tiers->empty();
   if (!configuration) refuse_wrong_place(context.os, root, packs ? directory : "");
   const Store store = scan_store(
@@ -279,7 +278,7 @@ int run(Context& context, const CheckOptions& options) {
     if (!sources.others.empty()) return report_other_source(context, options, boot, sources);
     serve.dense_bytes = dense_bytes(model);
     probe_with(model_of_checkpoint(model, options.checkpoint));
-    // Where nothing says what it was made of, a few experts tell.
+    // If the source of something is not recorded, compare a few experts.
     if (options.sample || options.all || !sources.unknown.empty()) {
       sample = compare_with_checkpoint(context, store, verdict, checkpoint, model, sample_of(options));
       sample->other_checkpoint = !sources.unknown.empty() && sample->differing == sample->experts;

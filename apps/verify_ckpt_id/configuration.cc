@@ -26,10 +26,9 @@ Environment of_this_process() {
 }  // namespace
 
 void add_configuration_flags(CLI::App& app, ConfigurationFlags& flags) {
-  app.add_option(
-         "--for", flags.mode,
-         "Mode of the engine, whose files are asked for; --fp4 and --tiers win (default: the one that "
-         "the files serve)")
+  app.add_option("--for", flags.mode,
+                 "Mode of the engine to check for; --fp4 and --tiers override it (default: the one that the "
+                 "files serve)")
       ->type_name(modes_type());
   app.add_option("--env-file", flags.env_file,
                  "Check this configuration of the engine instead of a mode: docker's env file");
@@ -39,8 +38,8 @@ void add_configuration_flags(CLI::App& app, ConfigurationFlags& flags) {
                  "The same, a recipe of the engine (YAML); {planes_cache} stands for --planescache");
   app.add_flag("--from-environment", flags.from_environment, "The same, the environment of this command");
   app.add_option("--gpu-memory", flags.gpu_memory,
-                 "Memory of one GPU, to compare planes and pools with and to size the pools of host modes "
-                 "(default: what a recipe says; else nothing is compared and pools are small)");
+                 "Memory of one GPU, to compare with planes and pools and to size the pools of host modes "
+                 "(default: from the recipe; else nothing is compared and pools are small)");
 }
 
 std::optional<ReadConfiguration> read_configuration(Context& context, const ConfigurationFlags& flags,

@@ -23,8 +23,9 @@ void add_configuration_flags(CLI::App& app, ConfigurationFlags& flags);
 struct ReadConfiguration : Configuration {
   Environment environment;
 };
-// What --recipe, --env-file, --from-environment and --env say, the later over the earlier; none: none of them
-// was given. planes_cache: what {planes_cache} of a recipe stands for.
+// The configuration of --recipe, --from-environment, --env-file and --env; later ones in this order override
+// earlier ones. None: no such flag was given. planes_cache: the path that replaces {planes_cache} in a
+// recipe.
 std::optional<ReadConfiguration> read_configuration(Context& context, const ConfigurationFlags& flags,
                                                     const std::string& planes_cache, Findings& findings);
 

@@ -1,4 +1,4 @@
-// --hash, as manifest and verify have it.
+// --hash, for manifest and verify.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -27,9 +27,9 @@ void declare(CLI::App& app, IdOptions& options) {
       ->needs(served);
   app.add_flag("--no-content", options.no_content,
                "Do not print the content id, which needs every byte hashed");
-  CLI::Option* const manifest =
-      app.add_flag("--manifest-v1", options.manifest_v1,
-                   "Also print the id that the engine's model list publishes, from the same digests");
+  CLI::Option* const manifest = app.add_flag(
+      "--manifest-v1", options.manifest_v1,
+      "Also print the id that the engine's model list publishes for a model, computed from the same digests");
   app.add_flag("--write-marker", options.write_marker,
                "Write that id into the checkpoint's directory, as the engine's launcher leaves it there "
                "(.vllm-moet-snapshot.json)")
@@ -39,12 +39,11 @@ void declare(CLI::App& app, IdOptions& options) {
 }
 
 constexpr const char* kAdvice =
-    "Pin the content id (VLLM_MOE_W2_CKPT_ID) wherever checkpoint or cache may be copied, moved or "
-    "published; the engine's own id needs no pin, but holds only for these very files at this served path "
-    "until anything "
-    "touches them.";
+    "Pin the content id (VLLM_MOE_W2_CKPT_ID) if checkpoint or cache may be copied, moved or published. The "
+    "engine's own id needs no pin, but changes as soon as the files are touched, copied or served from "
+    "another path.";
 
-// A served path that is a repository of the hub's names it; else the directory may tell where it came from.
+// The repository is the served path if that is OWNER/REPO, else what the directory says of its origin.
 void mark(Context& context, const IdOptions& options, const std::string& manifest_id) {
   HubOrigin origin = origin_of(context.os, options.checkpoint);
   const std::string served = options.served_path.value_or("");
@@ -69,10 +68,10 @@ int run(Context& context, const IdOptions& options) {
   std::optional<std::string> engine;
   if (options.served_path && !local) {
     engine = engine_id_of_remote(*options.served_path, options.revision);
-    context.progress.say(fmt::format(
-        "{}: is not a directory here, so this is the id of a model that the server fetches; there "
-        "is not a content id",
-        options.checkpoint));
+    context.progress.say(
+        fmt::format("{}: is not a directory here, so this is the id of a model that the server fetches; it "
+                    "has no content id",
+                    options.checkpoint));
   } else if (options.served_path) {
     engine =
         engine_id(*options.served_path, options.revision, read_checkpoint_stats(context, options.checkpoint));
@@ -88,10 +87,10 @@ int run(Context& context, const IdOptions& options) {
     context.progress.say(fmt::format("{} hashed, {} known before", exact_size(content->bytes_hashed),
                                      exact_size(content->bytes_known)));
     for (const std::string& shard : content->by_download)
-      context.progress.say(fmt::format(
-          "{}: its digest is what the hub's client said when it was downloaded; the bytes were not read "
-          "(--recompute reads them)",
-          shard));
+      context.progress.say(
+          fmt::format("{}: its digest was taken from the hub client's metadata; the bytes were not read "
+                      "(--recompute reads them)",
+                      shard));
   }
   std::optional<std::string> manifest;
   if (options.manifest_v1) manifest = model_manifest_id(context, options.checkpoint, *content);

@@ -1,4 +1,4 @@
-// verify-ckpt-id list: what is there.
+// verify-ckpt-id list: lists identities.
 #include "base/file.h"
 #include "common/geometry_flags.h"
 #include "store/store.h"
@@ -25,7 +25,8 @@ int run(Context& context, const ListOptions& options) {
   if (options.planescache.empty() && options.store.empty())
     throw Error(ErrorCode::usage, "", "give --planescache, --store or both");
   for (const std::string& directory : {options.planescache, options.store})
-    if (!directory.empty()) status(context.os, directory);  // a slip of the pen is not an empty store
+    if (!directory.empty())
+      status(context.os, directory);  // a mistyped path must not look like an empty store
   Store store = scan_store(context.os, options.planescache, options.store);
   if (const std::optional<KnownModel> model = told_model(context.os, options.geometry))
     tell_model(store, *model);

@@ -1,4 +1,4 @@
-// verify-ckpt-id manifest: what files there are and what is in them.
+// verify-ckpt-id manifest: records files and their digests.
 #include <fmt/format.h>
 
 #include "base/file.h"
@@ -26,7 +26,7 @@ void declare_manifest(CLI::App& app, ManifestOptions& options) {
   app.add_flag("--json", options.json, "Print one JSON document");
 }
 
-// A slip of the name must not cost the file that was to be recorded.
+// A mistyped --out must not overwrite a file that was to be recorded.
 void refuse_other_file(const Context& context, const std::string& path) {
   if (!exists(context.os, path)) return;
   if (const struct stat st = status(context.os, path); !S_ISREG(st.st_mode) || st.st_size == 0) return;
@@ -54,8 +54,8 @@ int run_manifest(Context& context, const ManifestOptions& options) {
   }
   if (out != 0)
     context.progress.say(
-        fmt::format("{} links lead to what is not in the manifest: they are recorded as links, without it (a "
-                    "copy made with cp -rlL has the files themselves)",
+        fmt::format("{} links lead to files outside the manifest; only the links are recorded (a copy made "
+                    "with cp -rlL has the files themselves)",
                     out));
   if (options.json)
     print_json({{"manifest", options.out}, {"files", made.manifest.files.size()}, {"bytes", bytes}});
@@ -68,8 +68,7 @@ int run_manifest(Context& context, const ManifestOptions& options) {
 }  // namespace
 
 void add_manifest(Subcommands& commands) {
-  commands.add<ManifestOptions>("manifest", "Record what files there are and what is in them",
-                                declare_manifest, run_manifest);
+  commands.add<ManifestOptions>("manifest", "Record files and their digests", declare_manifest, run_manifest);
 }
 
 }  // namespace planesmith

@@ -1,4 +1,4 @@
-// verify-ckpt-id prune: remove what is not to be kept.
+// verify-ckpt-id prune: removes caches and packs of other identities.
 #include "maintain/prune.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,8 @@ struct PruneOptions {
 void declare(CLI::App& app, PruneOptions& options) {
   app.add_option("--planescache", options.request.planescache, "Root of a planes cache");
   app.add_option("--store", options.request.store, "Directory of packs");
-  app.add_option("--keep", options.request.keep, "Identities to keep; everything of any other goes")
+  app.add_option("--keep", options.request.keep,
+                 "Identities to keep; caches and packs of all others are removed")
       ->required();
   app.add_flag("-f,--force", options.request.force, "Remove (default: only show what would be removed)");
   app.add_flag("--group-shared", options.group_shared, "The store and its locks are shared with a group");

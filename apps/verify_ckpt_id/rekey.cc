@@ -1,4 +1,4 @@
-// verify-ckpt-id rekey: another identity for what is there.
+// verify-ckpt-id rekey: gives caches and packs another identity.
 #include "maintain/rekey.h"
 
 #include <fmt/format.h>
@@ -16,8 +16,8 @@ struct RekeyOptions {
 };
 
 void declare(CLI::App& app, RekeyOptions& options) {
-  app.add_option("--from", options.request.from, "Identity that it has")->required();
-  app.add_option("--to", options.request.to, "Identity that it gets")->required();
+  app.add_option("--from", options.request.from, "Present identity")->required();
+  app.add_option("--to", options.request.to, "New identity")->required();
   app.add_option("--planescache", options.request.planescache, "Root of a planes cache");
   app.add_option("--store", options.request.store, "Directory of packs");
   app.add_flag("--copy", options.request.copy, "Copy the data where the file system refuses hard links");

@@ -1,4 +1,4 @@
-// verify-ckpt-id repair: does what verify and check advise, then verifies it.
+// verify-ckpt-id repair: does what verify and check advise, then verifies again.
 #include "upkeep/repair.h"
 
 #include "verify_ckpt_id/commands.h"
@@ -14,8 +14,9 @@ struct RepairFlags {
 void declare(CLI::App& app, RepairFlags& flags) {
   app.add_option("path", flags.request.paths, "Directories and manifests, as for verify")->required();
   app.add_option("--checkpoint", flags.request.checkpoint,
-                 "Checkpoint that they were made from, for what has to be made again");
-  app.add_option("--source", flags.request.source, "Directory that chunks were packed from, likewise");
+                 "Checkpoint that they were made from, to make damaged layers again");
+  app.add_option("--source", flags.request.source,
+                 "Directory that the chunks were packed from, to pack damaged parts again");
   app.add_flag("-n,--dry-run", flags.request.dry_run, "Verify, and show what would be done; change nothing");
   app.add_flag("--group-shared", flags.group_shared,
                "Share what is written and its locks with the group of the directory");

@@ -1,4 +1,4 @@
-// verify-ckpt-id verify: whether files are still what their manifests say.
+// verify-ckpt-id verify: compares files with their manifests.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,8 +34,9 @@ void declare(CLI::App& app, VerifyFlags& flags) {
                "Files that the manifest does not list are not a difference");
   app.add_option("--read-data-subset", flags.subset,
                  "Read only a part of the contents: 10% (another one each time) or 2/5 (default: all)");
-  app.add_option("--since", flags.since,
-                 "Do not read what was found good in this time and was not changed since: 7d, 12h, 30m");
+  app.add_option(
+      "--since", flags.since,
+      "Skip contents that were found good within this time and have not changed since: 7d, 12h, 30m");
   app.add_option(
       "--hf-tree", flags.hf_tree,
       "Also compare with this listing of a Hugging Face repository (the API's tree, recursive, saved as "
@@ -69,7 +70,7 @@ VerifyOptions options_of(const VerifyFlags& flags) {
   return options;
 }
 
-// All of a list is held in memory.
+// The whole list is held in memory.
 std::string read_list(const Context& context, const std::string& path) {
   const auto bytes = static_cast<std::uint64_t>(status(context.os, path).st_size);
   const std::uint64_t limit = std::max<std::uint64_t>(1, manifest_text_limit(context.memory));
@@ -146,7 +147,7 @@ int run(Context& context, const VerifyFlags& flags) {
                         S_ISREG(status(context.os, first).st_mode);
   if (one_list) return run_list(context, flags, options);
   if (!flags.root.empty() || !flags.hf_tree.empty())
-    throw Error(ErrorCode::usage, "", "--root and --hf-tree go with one manifest");
+    throw Error(ErrorCode::usage, "", "--root and --hf-tree need a single manifest");
   return run_units(context, flags, options);
 }
 

@@ -1,4 +1,4 @@
-// The directory that packs lie in, or one for each rank, as people with several disks have them.
+// The directory of the packs, or one directory for each rank (on machines with several disks).
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,19 @@ namespace planesmith {
 class PackDirs {
  public:
   PackDirs() = default;
-  PackDirs(std::string directory);  // of all ranks; empty: none
+  PackDirs(std::string directory);  // for all ranks; empty: none
   PackDirs(const char* directory) : PackDirs(std::string(directory)) {}
 
-  // "DIR", or "0=DIR,1=DIR" for each rank. Error (usage): a rank twice, or a directory without a name.
+  // "DIR", or "0=DIR,1=DIR" for one directory per rank. Errors (usage, naming `option`): a rank that appears
+  // twice or has no directory.
   static PackDirs parse(const std::string& text, std::string_view option);
 
   bool empty() const { return of_all_.empty() && of_rank_.empty(); }
   bool per_rank() const { return !of_rank_.empty(); }
   // Error (usage): no directory is named for this rank.
   const std::string& of(std::uint64_t rank) const;
-  std::vector<std::string> all() const;  // each once, by rank
-  std::string text() const;              // as parse() takes it
+  std::vector<std::string> all() const;  // in order of ranks, without duplicates
+  std::string text() const;              // in the form that parse() reads
 
  private:
   std::string of_all_;

@@ -18,7 +18,7 @@ using format::Section;
   throw Error(ErrorCode::usage, "", std::move(reason));
 }
 
-// Where the first of a layer's tensors lies.
+// Shard and offset of the layer's first expert weight.
 std::tuple<std::uint32_t, std::uint64_t> position(const SparseLayer& layer) {
   std::tuple<std::uint32_t, std::uint64_t> first{UINT32_MAX, UINT64_MAX};
   for (const Expert& expert : layer.experts)

@@ -24,7 +24,7 @@ struct PlanRequest {
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
   std::optional<format::Fp4Tier> cache;              // a planes cache with this FP4 tier; none: no cache
   std::vector<format::Tier> tiers;                   // packs
-  std::optional<format::Mode> mode = {};             // of the engine that they are meant for, for people
+  std::optional<format::Mode> mode = {};             // the engine's mode, for descriptions only
   std::optional<std::vector<std::uint64_t>> layers;  // only these layer indices; none: all
   std::uint64_t drafts = 0;                          // DSpark blocks; the model was found with as many
 };
@@ -35,7 +35,7 @@ struct Plan {
   format::Geometry geometry;
   format::RankShape shape;
   std::vector<std::uint64_t> ranks;
-  std::vector<const SparseLayer*> layers;  // in the order their experts lie in the shards
+  std::vector<const SparseLayer*> layers;  // in the order of their experts in the shards
   std::vector<std::uint64_t> all_layers;   // indices of every sparse layer of the model, sorted
   SectionSet sections{};                   // made for each expert and rank
 

@@ -105,7 +105,8 @@ template <int n>
 OP V shift_right64(V a) {
   return _mm256_srli_epi64(a, n);
 }
-// Of each pair of bytes a + 25 b, of words a + 2^10 b, of 32 bits (20 used) a + 2^20 b, in the pair's place.
+// Join each pair of elements (a, b) into one of twice the width: bytes to a + 25 b, words to a + 2^10 b,
+// dwords (20 bits used) to a + 2^20 b.
 OP V base25(V a) {
   return _mm256_maddubs_epi16(a, words(0x1901));
 }
@@ -140,7 +141,7 @@ OP V high64(V a, V b) {
   return _mm256_unpackhi_epi64(a, b);
 }
 
-// Look-up of nibbles in a table of 16 bytes, which each lane has.
+// Nibbles are looked up in a table of 16 bytes, repeated in each lane.
 OP V low_nibbles(V packed) {
   return packed & bytes(15);
 }
@@ -151,7 +152,7 @@ OP V of_nibbles(V table, V nibbles) {
   return shuffle(table, nibbles);
 }
 
-// Where a mask bit is set, that of a, else that of b.
+// Bits of a where the mask is set, of b elsewhere.
 OP V bits_from(V mask, V a, V b) {
   return (a & mask) | _mm256_andnot_si256(mask, b);
 }
@@ -174,34 +175,34 @@ OP bool is_zero(V a) {
   return _mm256_testz_si256(a, a);
 }
 
-// Nibbles in the bytes of a pair of registers, packed.
+// Packs the low nibbles of the bytes of a, then of b.
 OP V joined(V a, V b) {
   const V join = words(0x1001);
   return _mm256_packus_epi16(_mm256_maddubs_epi16(a, join), _mm256_maddubs_epi16(b, join));
 }
 
-// The larger of each byte and its fellow 16 bytes away, in the same 32 bytes.
+// The maximum of each byte and the byte 16 positions away in the same 32 bytes.
 OP V max_of_lane_pairs(V a) {
   return max8(a, _mm256_permute4x64_epi64(a, 0x4E));
 }
-// Stores the 16 bytes that such a pair of lanes has in common, for each pair.
+// Stores one 16-byte lane of each such pair; both lanes are equal.
 OP void store_lane_pairs(std::uint8_t* to, V a) {
   store16(to, _mm256_castsi256_si128(a));
 }
 
-// Lane j of v[i] to lane i of v[j].
+// Transposes lanes: lane j of v[i] goes to lane i of v[j].
 OP void lanes_together(V v[2]) {
   const V a = v[0];
   v[0] = _mm256_permute2x128_si256(a, v[1], 0x20);
   v[1] = _mm256_permute2x128_si256(a, v[1], 0x31);
 }
 
-// Quintal records, one a lane, 8 bytes and then 2: the first 8 of those of a and b.
+// Each lane holds one quintal record of 8 + 2 bytes. The first 8 bytes of the records of a and b.
 OP V record_heads(V a, V b) {
   return low64(a, b);
 }
-// The last 2 bytes of the records of 4 such pairs, in order. `tails` has the high64() of each: that of the
-// last pair in the low words, that of the first in the high ones.
+// The last 2 bytes of the records of 4 such pairs, in order. `tails` collects the high64() of each pair: the
+// last pair in the low words, the first in the high words.
 OP V record_tails(V tails) {
   const V by_pair = shuffle(tails, every_lane(lane(6, 7, 14, 15, 4, 5, 12, 13, 2, 3, 10, 11, 0, 1, 8, 9)));
   return _mm256_permutevar8x32_epi32(by_pair, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
@@ -210,7 +211,7 @@ OP V record_tails(V tails) {
 // Codes of e4m3 bytes (log_code.h): an addition, and for subnormals a correction.
 OP V e4m3_codes(V e4m3) {
   const V magnitude = e4m3 & bytes(0x7F);
-  // From 8 on, adding 0x78 sets the top bit, which makes the shuffle give 0.
+  // For magnitudes of 8 and more the addition sets the top bit, so that the shuffle gives 0.
   const V correction = shuffle(every_lane(load16(kE4m3Corrections.at)), add8(magnitude, bytes(0x78)));
   return add8(add8(magnitude, bytes(kNormalOffset)), correction);
 }
@@ -229,7 +230,7 @@ struct Table {
   }
 };
 
-// Levels of 16 rows in the even and in the odd groups, [group / 2][row], to [row][group].
+// Transposes the levels of 16 rows from [group / 2][row], even and odd groups apart, to [row][group].
 OP void store_by_row(std::uint8_t* to, V even, V odd) {
   const V rows0 = low8(even, odd), rows8 = high8(even, odd);  // [group / 2][row][even or odd]
   const V low = _mm256_permute2x128_si256(rows0, rows8, 0x20),
@@ -241,7 +242,7 @@ OP void store_by_row(std::uint8_t* to, V even, V odd) {
   store16(to + 48, _mm256_extracti128_si256(rows_4_12, 1));
 }
 
-// For each group of a row, the 8 results of a rule for m = 0 .. 7.
+// For each group of a row: the results of the rule for m = 0 .. 7.
 class GroupMaps {
  public:
   OP explicit GroupMaps(const Nvfp4Rule& rule) { nvfp4_group_maps(rule, map_); }
@@ -258,19 +259,20 @@ class GroupMaps {
   alignas(64) std::uint8_t map_[256][8];
 };
 
-// Lanes of a pair of registers: in a plane 0 1, 2 3; to work on, 0 2, 1 3. Then what packs lanes of both
-// registers keeps their order. This turns either into the other.
+// The lanes of a register pair are in plane order (0 1, 2 3) or in working order (0 2, 1 3), which
+// instructions that pack both registers lane by lane restore to plane order. This converts either to the
+// other.
 OP void swap_order(V pair[2]) {
   lanes_together(pair);
 }
 
-// Quads of four columns of a row, two at a time in the order (t = 0, 1; 2, 3) (quad 0 .. 3), to (t) (quad).
+// Reorders the quads (four columns) of a row from (t = 0, 1; 2, 3) (quad 0 .. 3) to (t) (quad).
 OP V quads_by_t(V twos) {
   return shuffle(twos, every_lane(lane(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)));
 }
 
-// Two rows, whose quads `by_twos` puts into that order, to the 16 bytes of each t: quads 0 .. 3 of the upper,
-// then of the lower.
+// Merges two rows, whose quads `by_twos` brings into that order, to 16 bytes for each t: quads 0 .. 3 of the
+// upper row, then of the lower.
 OP void place_twos(V upper, V lower, V by_twos, V quads[2]) {
   const V u = quads_by_t(_mm256_permutevar8x32_epi32(upper, by_twos)),
           l = quads_by_t(_mm256_permutevar8x32_epi32(lower, by_twos));
@@ -278,26 +280,26 @@ OP void place_twos(V upper, V lower, V by_twos, V quads[2]) {
   quads[1] = high64(u, l);
 }
 
-// Two rows of packed nibbles, `upper` and the one 8 rows below it, to the 64 bytes they fill in their tile's
-// nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then of the lower.
+// Places two rows of packed nibbles, `upper` and the row 8 below it, into the 64 bytes that they fill in
+// their tile's nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then of the lower.
 OP void place_rows(V upper, V lower, V quads[2]) {
   place_twos(upper, lower, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7), quads);
 }
 
-// The same of rows whose nibbles are still in bytes, 32 columns in each register.
+// The same for rows with one nibble in each byte, 32 columns in a register.
 OP void place_strips(const V upper[2], const V lower[2], V quads[2]) {
   place_twos(joined(upper[0], upper[1]), joined(lower[0], lower[1]),
              _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7), quads);
 }
 
-// Adds to each 64-bit element how many of the other's bits are set.
+// Adds the number of set bits of each 64-bit element of a to that of sums.
 OP V add_bit_counts(V sums, V a) {
   const V count = every_lane(lane(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
   const V in_bytes = add8(shuffle(count, a & bytes(15)), shuffle(count, shift_right16<4>(a) & bytes(15)));
   return _mm256_add_epi64(sums, _mm256_sad_epu8(in_bytes, _mm256_setzero_si256()));
 }
 
-// Each builds on those before it.
+// The order matters: each file uses the ones before it.
 // clang-format off
 #include "quant/vector_planes.inl"
 #include "quant/vector_fp8.inl"

@@ -1,6 +1,5 @@
-// The vector kernels on 64-byte registers. They need the byte permutes (VBMI) and bit counts that came with
-// Ice Lake and Zen 4; the AVX-512 processors before those lower their clock for wide registers, and AVX2
-// serves them well.
+// The vector kernels on 64-byte registers. They need the byte permutes (VBMI) and bit counts of Ice Lake and
+// Zen 4. Earlier AVX-512 processors lower their clock for wide registers; they use AVX2.
 #if defined(__x86_64__)
 
 #include <immintrin.h>
@@ -18,7 +17,7 @@
 #include "quant/target_region.h"
 
 #if !defined(__clang__)
-// GCC 12's own header makes its undefined registers in a way that it then warns about.
+// GCC 12 warns about the undefined registers in its own header.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -28,13 +27,13 @@ namespace {
 
 // Where the bytes of a permuted register come from.
 struct Permutations {
-  alignas(64) std::uint8_t
-      quads_by_t[64];  // quad q (2 bytes) of lane position t, row u: 16q + 8u + 2t to 16t + 8u + 2q
-  alignas(64) std::uint8_t
-      levels_by_row[64];  // group g of row r: 16 (g / 2) + r of the even or the odd groups to 8r + g
+  // Quad q (2 bytes) of lane position t and row u: from byte 16q + 8u + 2t to 16t + 8u + 2q.
+  alignas(64) std::uint8_t quads_by_t[64];
+  // Group g of row r: from byte 16 (g / 2) + r of the even or the odd groups to 8r + g.
+  alignas(64) std::uint8_t levels_by_row[64];
   alignas(64) std::uint8_t byte_eight_times[64];  // byte i to bytes 8i .. 8i + 7
-  alignas(64) std::uint8_t
-      record_tails[64];  // lane l of a (of b) of pair p: word 3 - p of 64-bit 2l (2l + 1)
+  // Pair p, lane l of a (of b): from word 3 - p of 64-bit element 2l (2l + 1).
+  alignas(64) std::uint8_t record_tails[64];
 };
 constexpr Permutations make_permutations() {
   Permutations from{};
@@ -144,7 +143,8 @@ template <int n>
 OP V shift_right64(V a) {
   return _mm512_srli_epi64(a, n);
 }
-// Of each pair of bytes a + 25 b, of words a + 2^10 b, of 32 bits (20 used) a + 2^20 b, in the pair's place.
+// Join each pair of elements (a, b) into one of twice the width: bytes to a + 25 b, words to a + 2^10 b,
+// dwords (20 bits used) to a + 2^20 b.
 OP V base25(V a) {
   return _mm512_maddubs_epi16(a, words(0x1901));
 }
@@ -179,8 +179,8 @@ OP V high64(V a, V b) {
   return _mm512_unpackhi_epi64(a, b);
 }
 
-// Look-up of nibbles in a table of 16 bytes, which each lane has. The permute looks at 6 bits of an index:
-// with the table there four times, what stands above a nibble need not be cleared.
+// Nibbles are looked up in a table of 16 bytes, repeated in each lane. The permute reads 6 bits of an index,
+// and the table is there four times, so the bits above a nibble need not be cleared.
 OP V low_nibbles(V packed) {
   return packed;
 }
@@ -191,7 +191,7 @@ OP V of_nibbles(V table, V nibbles) {
   return _mm512_permutexvar_epi8(nibbles, table);
 }
 
-// Where a mask bit is set, that of a, else that of b.
+// Bits of a where the mask is set, of b elsewhere.
 OP V bits_from(V mask, V a, V b) {
   return _mm512_ternarylogic_epi64(mask, a, b, 0xCA);
 }
@@ -214,26 +214,26 @@ OP bool is_zero(V a) {
   return _mm512_test_epi64_mask(a, a) == 0;
 }
 
-// Nibbles in the bytes of a pair of registers, packed: in each lane first those of a, then those of b.
+// Packs the low nibbles of the bytes: in each lane first those of a, then those of b.
 OP V joined_in_lanes(V a, V b) {
   const V join = words(0x1001);
   return _mm512_packus_epi16(_mm512_maddubs_epi16(a, join), _mm512_maddubs_epi16(b, join));
 }
-// First those of a, then those of b.
+// The same for whole registers: first a, then b.
 OP V joined(V a, V b) {
   return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), joined_in_lanes(a, b));
 }
-// The larger of each byte and its fellow 16 bytes away, in the same 32 bytes.
+// The maximum of each byte and the byte 16 positions away in the same 32 bytes.
 OP V max_of_lane_pairs(V a) {
   return max8(a, _mm512_shuffle_i64x2(a, a, 0xB1));
 }
-// Stores the 16 bytes that such a pair of lanes has in common, for each pair.
+// Stores one 16-byte lane of each such pair; both lanes are equal.
 OP void store_lane_pairs(std::uint8_t* to, V a) {
   store16(to, _mm512_castsi512_si128(a));
   store16(to + 16, _mm512_extracti32x4_epi32(a, 2));
 }
 
-// Lane j of v[i] to lane i of v[j].
+// Transposes lanes: lane j of v[i] goes to lane i of v[j].
 OP void lanes_together(V v[4]) {
   const V a = _mm512_shuffle_i64x2(v[0], v[1], 0x44), b = _mm512_shuffle_i64x2(v[2], v[3], 0x44);
   const V c = _mm512_shuffle_i64x2(v[0], v[1], 0xEE), d = _mm512_shuffle_i64x2(v[2], v[3], 0xEE);
@@ -243,12 +243,12 @@ OP void lanes_together(V v[4]) {
   v[3] = _mm512_shuffle_i64x2(c, d, 0xDD);
 }
 
-// Quintal records, one a lane, 8 bytes and then 2: the first 8 of those of a and b.
+// Each lane holds one quintal record of 8 + 2 bytes. The first 8 bytes of the records of a and b.
 OP V record_heads(V a, V b) {
   return _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), b);
 }
-// The last 2 bytes of the records of 4 such pairs, in order. `tails` has the high64() of each: that of the
-// last pair in the low words, that of the first in the high ones.
+// The last 2 bytes of the records of 4 such pairs, in order. `tails` collects the high64() of each pair: the
+// last pair in the low words, the first in the high words.
 OP V record_tails(V tails) {
   return _mm512_permutexvar_epi8(load(kPermutations.record_tails), tails);
 }
@@ -266,14 +266,14 @@ struct Table {
   OP V look_up(V index) const { return _mm512_permutexvar_epi8(index, part); }
 };
 
-// Levels of 16 rows in the even and in the odd groups, [group / 2][row], to [row][group].
+// Transposes the levels of 16 rows from [group / 2][row], even and odd groups apart, to [row][group].
 OP void store_by_row(std::uint8_t* to, V even, V odd) {
   const V rows0 = load(kPermutations.levels_by_row), rows8 = rows0 | bytes(8);
   store(to, _mm512_permutex2var_epi8(even, rows0, odd));
   store(to + kV, _mm512_permutex2var_epi8(even, rows8, odd));
 }
 
-// For each group of a row, the 8 results of a rule for m = 0 .. 7.
+// For each group of a row: the results of the rule for m = 0 .. 7.
 class GroupMaps {
  public:
   OP explicit GroupMaps(const Nvfp4Rule& rule)
@@ -292,14 +292,14 @@ class GroupMaps {
   V index_[2], minus_, plus_;
 };
 
-// Planes are worked on in their own order (compare avx2.cc).
+// The working order is the plane order here (compare avx2.cc).
 OP void swap_order(V[2]) {}
 
-// Two rows of packed nibbles, `upper` and the one 8 rows below it, two tiles of 32 bytes each, to the 64
-// bytes they fill in each tile's nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then
-// of the lower.
+// Places two rows of packed nibbles, `upper` and the row 8 below it, two tiles of 32 bytes each, into the 64
+// bytes that they fill in each tile's nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row,
+// then of the lower.
 OP void place_rows(V upper, V lower, V quads[2]) {
-  // Quad t of the first 16 columns beside quad t of the next 16: [half][t] to [t][half].
+  // Brings quad t of the first 16 columns beside quad t of the next 16: [half][t] to [t][half].
   const V halves_together = every_lane(lane(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
   const V a = shuffle(upper, halves_together), b = shuffle(lower, halves_together);
   const V first = _mm512_setr_epi32(0, 4, 16, 20, 1, 5, 17, 21, 2, 6, 18, 22, 3, 7, 19, 23);
@@ -307,19 +307,19 @@ OP void place_rows(V upper, V lower, V quads[2]) {
   quads[1] = _mm512_permutex2var_epi32(a, _mm512_add_epi32(first, dwords(8)), b);
 }
 
-// The same of two rows of one tile whose nibbles are still in bytes.
+// The same for two rows of one tile with one nibble in each byte.
 OP void place_strips(const V upper[1], const V lower[1], V quads[1]) {
   // Lane q of the packed rows: quad q of t = 0 .. 3, of the upper row and of the lower.
   const V by_t = _mm512_permutexvar_epi8(load(kPermutations.quads_by_t), joined_in_lanes(upper[0], lower[0]));
   quads[0] = by_t;
 }
 
-// Adds to each 64-bit element how many of the other's bits are set.
+// Adds the number of set bits of each 64-bit element of a to that of sums.
 OP V add_bit_counts(V sums, V a) {
   return _mm512_add_epi64(sums, _mm512_popcnt_epi64(a));
 }
 
-// Each builds on those before it.
+// The order matters: each file uses the ones before it.
 // clang-format off
 #include "quant/vector_planes.inl"
 #include "quant/vector_fp8.inl"

@@ -1,8 +1,8 @@
-// Part of avx512.cc: BF16 weights to FP4 in their own 16 bits, 32 values in a register, instead of widened to
-// floats and divided.
+// Part of avx512.cc: converts BF16 weights to FP4 as 16-bit integers, 32 values in a register, without
+// widening them to floats and without a division.
 
-// The largest magnitude of each of 16 groups as a float; group 4j + l is element 4l + j. Register r holds
-// groups 2r and 2r + 1 (without signs), 16 values each.
+// The largest magnitude of each of 16 groups, as floats; group 4j + l is element 4l + j. Register r holds
+// groups 2r and 2r + 1 without signs, 16 values each.
 OP F largest_of_groups(const V v[8]) {
   V lanes[4];  // lane l of the k-th: group 4k + l
   for (unsigned k = 0; k < 4; ++k)
@@ -13,25 +13,25 @@ OP F largest_of_groups(const V v[8]) {
   const V pairs = larger16(low64(a, b), high64(a, b));
   return _mm512_castsi512_ps(_mm512_and_si512(larger16(pairs, shift_left32<16>(pairs)), dwords(0xFFFF0000)));
 }
-// Scales of elements in that order, to the order of groups.
+// Brings 16 scale bytes from that order into the order of groups.
 OP void reorder_scales(std::uint8_t* scales) {
   const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   auto* const at = reinterpret_cast<__m128i*>(scales);
   _mm_storeu_si128(at, _mm_shuffle_epi8(_mm_loadu_si128(at), order));
 }
 
-// Nibbles in words, 32 to a register, packed: 128 of them.
+// Packs 128 nibbles that are in words, 32 in a register.
 OP void put_words(const V nibbles[4], std::uint8_t* to) {
   V pairs[4];
   for (unsigned i = 0; i < 4; ++i) pairs[i] = _mm512_madd_epi16(nibbles[i], dwords(0x100001));
   const V packed =
       _mm512_packus_epi16(_mm512_packus_epi32(pairs[0], pairs[1]), _mm512_packus_epi32(pairs[2], pairs[3]));
-  // Lane l: four bytes of each of the four registers' lane l.
+  // Lane l now has four bytes of lane l of each of the four registers.
   store(to, _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
                                      packed));
 }
 
-// The scales of 16 groups.
+// Writes the scale bytes of 16 groups.
 OP void scale_groups(const std::uint8_t* from, float scale_2, std::uint8_t* scales) {
   V magnitudes[8];
   for (unsigned r = 0; r < 8; ++r) {
@@ -56,8 +56,8 @@ OP __m256i with_signs(__m256i index, __m256i weights) {
   return _mm256_mask_add_epi16(index, negative, index, _mm256_set1_epi16(8));
 }
 
-// MXFP4's thresholds are BF16 values, all at the same distance from the scale's exponent. With the exponent
-// of 2^-3 of the scale taken away every threshold is a multiple of 32: 128 for .25, up to 672 for 5.
+// MXFP4's thresholds are BF16 values at fixed distances from the scale's exponent. With the exponent of 2^-3
+// times the scale subtracted, every threshold is a multiple of 32: 128 for .25, up to 672 for 5.
 struct Mxfp4Indices {
   alignas(64) std::uint16_t of[32] = {};  // by (magnitude - 1) / 32
 };
@@ -81,7 +81,7 @@ bool mxfp4_groups<FloatType::bf16>(const std::uint8_t* from, std::uint8_t* nibbl
   }
   const F amax = largest_of_groups(pairs);
   if (any_small(amax)) return false;
-  alignas(64) std::uint32_t exponent[kGroups];  // of 2^-3 of the scale, where BF16 has it
+  alignas(64) std::uint32_t exponent[kGroups];  // of 2^-3 times the scale; 0 where BF16 cannot hold that
   const V byte = exponent_bytes(amax, scales);
   store(reinterpret_cast<std::uint8_t*>(exponent),
         shift_left32<7>(_mm512_max_epi32(_mm512_sub_epi32(byte, dwords(3)), dwords(0))));

@@ -25,7 +25,7 @@ unsigned cutoff(float scale, float threshold, unsigned index) {
 }  // namespace
 
 Bf16Cutoffs::Bf16Cutoffs(float scale_2) noexcept {
-  unsigned first[8];  // the least cutoff of each mantissa with exponent 0
+  unsigned first[8];  // the least cutoff of a scale of each mantissa with exponent 0
   for (unsigned mantissa = 0; mantissa < 8; ++mantissa) {
     const float scale = static_cast<float>(8 + mantissa) / 8 * scale_2;
     const unsigned one = cutoff(scale, 1.25f, 2), two = cutoff(scale, 1.75f, 3);
@@ -36,14 +36,14 @@ Bf16Cutoffs::Bf16Cutoffs(float scale_2) noexcept {
     for (unsigned cell = 0; cell < 16; ++cell) {
       cells[mantissa][cell] = static_cast<std::uint16_t>(before * kUnit);
       if (before == 7) continue;
-      const unsigned place = at[before] - at[0] + 1;  // the first at 1: place 0 is before it
+      const unsigned place = at[before] - at[0] + 1;  // place 0 is below the first cutoff, which is at 1
       if (place * kCellFactor >> 16 != cell) continue;
       cells[mantissa][cell] = static_cast<std::uint16_t>((before + 1) * kUnit - place);
       ++before;
     }
   }
   for (unsigned code = 0; code < 127; ++code) {
-    // A subnormal scale has a mantissa of its own, too: its leading bit leaves.
+    // Normalize subnormal scales: the bits below the leading one are the mantissa.
     const unsigned exponent = code >> 3, lead = code < 8 ? std::bit_width(code | 1) - 1u : 3;
     const unsigned mantissa = (code & 7) << (3 - lead) & 7;
     const int doublings = exponent == 0 ? static_cast<int>(lead) - 9 : static_cast<int>(exponent) - 7;

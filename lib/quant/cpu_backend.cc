@@ -13,13 +13,13 @@ namespace {
 
 using format::Section;
 
-// The planes of an expert are hashed and written right after, so they are better off in the caches.
+// The planes of an expert are hashed and written right away, so they should stay in the caches.
 constexpr bool kStream = false;
 
 class PlainBuffer : public Buffer {
  public:
   explicit PlainBuffer(std::size_t bytes) {
-    // Whole huge pages where the size allows: fewer TLB misses on the planes' scattered rows.
+    // Huge pages mean fewer TLB misses on the planes' scattered rows.
     const std::size_t alignment = bytes >= 2 * kMiB ? 2 * kMiB : 4 * kKiB;
     void* memory = nullptr;
     if (posix_memalign(&memory, alignment, std::max<std::size_t>(bytes, 1)) != 0) throw std::bad_alloc();
@@ -29,7 +29,7 @@ class PlainBuffer : public Buffer {
   ~PlainBuffer() override { free(bytes_.data()); }
 };
 
-// The targets of a matrix whose first rows are already done: w3's panels follow w1's.
+// Where the next rows of the matrix go: w3's panels follow w1's.
 PlaneTarget after(PlaneTarget target, std::uint64_t rows, std::uint64_t cols) {
   const auto advance = [](std::uint8_t*& at, std::uint64_t bytes) {
     if (at != nullptr) at += bytes;

@@ -49,7 +49,7 @@ OP F larger(F a, F b) {
 OP F smaller(F a, F b) {
   return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)};
 }
-// Signs as all ones or all zeros of an element.
+// A sign for each element: all ones or all zeros.
 struct Signs {
   __m256i low, high;
 };
@@ -63,7 +63,7 @@ OP Signs sign_bit(F v) {
           _mm256_srai_epi32(_mm256_castps_si256(v.high), 31)};
 }
 
-// Elements 0 .. 7: the largest of each of 8 registers.
+// Element i is the largest of v[i], for 8 registers.
 OP __m256 largest_of_8(const F* v) {
   __m256 two[4];
   for (unsigned i = 0; i < 4; ++i) {
@@ -80,7 +80,7 @@ OP F largest_of_each(const F v[16]) {
   return {largest_of_8(v), largest_of_8(v + 8)};
 }
 
-// 16 small numbers as bytes.
+// Stores 16 numbers below 256 as bytes.
 OP void put_bytes(__m256i low, __m256i high, std::uint8_t* to) {
   const __m256i words8 = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xD8);
   store16(to, _mm_packus_epi16(_mm256_castsi256_si128(words8), _mm256_extracti128_si256(words8, 1)));
@@ -132,7 +132,7 @@ OP F four_by_power(F amax, std::uint8_t* bytes_out) {
   return factors;
 }
 
-// 64 values on their way to 32 bytes of nibbles.
+// Collects 64 values and writes them as 32 bytes of nibbles.
 struct Fours {
   alignas(32) std::uint8_t y[64];
 
@@ -147,7 +147,7 @@ struct Fours {
   OP void put(const IndexTable& table, std::uint8_t* to) const {
     for (unsigned half = 0; half < 2; ++half) {
       const V packed = load(y + 32 * half), place = packed & bytes(63);
-      // A table of 48 entries, 16 at a time: an index of 128 or more gives 0.
+      // The shuffle looks up 16 of 48 entries at a time; an index of 128 or more gives 0.
       V index = bytes(0);
       for (unsigned third = 0; third < 3; ++third) {
         const V from_here = _mm256_sub_epi8(place, bytes(16 * third));

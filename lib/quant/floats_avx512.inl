@@ -41,7 +41,7 @@ OP __mmask16 sign_bit(F v) {
   return _mm512_movepi32_mask(_mm512_castps_si512(v));
 }
 
-// Element i: the largest of v[i]. Halves are folded onto each other, two registers into one each time.
+// Element i is the largest of v[i]. Each step folds two registers into one.
 OP F largest_of_each(const F v[16]) {
   F eight[8], four[4];
   for (unsigned i = 0; i < 8; ++i) {
@@ -57,8 +57,9 @@ OP F largest_of_each(const F v[16]) {
   return larger(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
 }
 
-// nvfp4_scale() of 16 scales: writes the bytes and returns the values. Beside a power of two that is 2^20 as
-// large only e4m3's bits of a scale remain, and 2^-120 of a value has its bits, subnormal ones too.
+// nvfp4_scale() of 16 scales: writes the bytes and returns the values. Adding and subtracting 2^20 times the
+// scale's power of two rounds it to e4m3's mantissa. 2^-120 times the result has e4m3's bits at the top of
+// its float, subnormal scales included.
 OP F round_to_e4m3(F scale, std::uint8_t* bytes_out) {
   scale = _mm512_mask_mov_ps(scale, _mm512_cmp_ps_mask(scale, _mm512_setzero_ps(), _CMP_EQ_OQ), every(1.f));
   scale = smaller(larger(scale, every(0x1p-9f)), every(448.f));
@@ -70,13 +71,13 @@ OP F round_to_e4m3(F scale, std::uint8_t* bytes_out) {
   return value;
 }
 
-// Blocks whose exponent needs the reference: so small that 1e-30 counts beside amax / 6 (zero is not).
+// Whether a block needs the reference: one so small that 1e-30 matters beside amax / 6, zero excepted.
 OP bool any_small(F amax) {
   const __mmask16 small = _mm512_cmp_ps_mask(amax, every(0x1p-60f), _CMP_LT_OQ);
   return _mm512_mask_cmp_ps_mask(small, amax, _mm512_setzero_ps(), _CMP_NEQ_OQ) != 0;
 }
-// Writes the e8m0 bytes of 2^x; returns them, 0 where amax is. The exponent x goes up where amax / 6 reaches
-// sqrt(2) times a power of two: 6 sqrt(2) = 8.48528..., whose next float has these bits.
+// Writes the e8m0 bytes of 2^x and returns them; 0 where amax is 0. The exponent x is rounded up where amax /
+// 6 reaches sqrt(2) times a power of two (kSixRootTwo).
 OP V exponent_bytes(F amax, std::uint8_t* bytes_out) {
   const __mmask16 some = _mm512_cmp_ps_mask(amax, _mm512_setzero_ps(), _CMP_NEQ_OQ);
   const V x = _mm512_srai_epi32(_mm512_sub_epi32(_mm512_castps_si512(amax), dwords(kSixRootTwo)), 23);
@@ -84,14 +85,14 @@ OP V exponent_bytes(F amax, std::uint8_t* bytes_out) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes_out), _mm512_cvtepi32_epi8(byte));
   return byte;
 }
-// The same; returns 4 / 2^x, and 0 where amax is.
+// The same, but returns 4 / 2^x; 0 where amax is 0.
 OP F four_by_power(F amax, std::uint8_t* bytes_out) {
   const V byte = exponent_bytes(amax, bytes_out);
   return _mm512_castsi512_ps(_mm512_maskz_sllv_epi32(_mm512_test_epi32_mask(byte, byte),
                                                      _mm512_sub_epi32(dwords(256), byte), dwords(23)));
 }
 
-// 64 values on their way to 32 bytes of nibbles.
+// Collects 64 values and writes them as 32 bytes of nibbles.
 struct Fours {
   V y[4];
 
@@ -102,7 +103,7 @@ struct Fours {
     y[i] = _mm512_mask_or_epi32(sum, negative, sum, dwords(64));
   }
   OP void put(const IndexTable& table, std::uint8_t* to) const {
-    // Lane l: four bytes of each of the four registers' lane l.
+    // Lane l now has four bytes of lane l of each of the four registers.
     const V packed = _mm512_packus_epi16(_mm512_packus_epi32(y[0], y[1]), _mm512_packus_epi32(y[2], y[3]));
     const V index = _mm512_permutexvar_epi8(packed, load(table.at));  // the sign is bit 6, which it ignores
     const V sign = _mm512_and_si512(_mm512_srli_epi16(packed, 3), bytes(8));

@@ -3,7 +3,7 @@
 struct F {
   float32x4_t four[4];
 };
-// All ones or all zeros for each of them; also 16 integers.
+// All ones or all zeros for each float; also 16 integers.
 struct Whole {
   uint32x4_t four[4];
 };
@@ -72,7 +72,7 @@ OP Whole sign_bit(F v) {
   return each_four<Whole>([](float32x4_t x) { return vcltzq_s32(vreinterpretq_s32_f32(x)); }, v);
 }
 
-// Element i: the largest of v[i].
+// Element i is the largest of v[i].
 OP F largest_of_each(const F v[16]) {
   const auto of_one = [v](unsigned i) {
     const F& f = v[i];
@@ -84,7 +84,7 @@ OP F largest_of_each(const F v[16]) {
   return {{of_four(0), of_four(4), of_four(8), of_four(12)}};
 }
 
-// 16 small numbers as bytes.
+// 16 numbers below 256 as bytes.
 OP Lane narrowed(Whole v) {
   const auto words_of = [&v](unsigned i) {
     return vreinterpretq_u8_u16(
@@ -118,7 +118,7 @@ OP F round_to_e4m3(F scale, std::uint8_t* bytes_out) {
   return each_four<F>(value, scale);
 }
 
-// Blocks whose exponent needs the reference: so small that 1e-30 counts beside amax / 6 (zero is not).
+// Whether a block needs the reference: one so small that 1e-30 matters beside amax / 6, zero excepted.
 OP bool any_small(F amax) {
   const auto is_small = [](float32x4_t x) {
     return vbicq_u32(vcltq_f32(x, vdupq_n_f32(0x1p-60f)), vceqzq_f32(x));
@@ -143,7 +143,7 @@ OP F four_by_power(F amax, std::uint8_t* bytes_out) {
   return each_four<F>(factor, amax);
 }
 
-// 64 values on their way to 32 bytes of nibbles.
+// Collects 64 values and writes them as 32 bytes of nibbles.
 struct Fours {
   Lane y[4];
 

@@ -16,7 +16,7 @@ namespace planesmith {
 namespace {
 
 #if defined(__x86_64__)
-// clang 14's builtin does not know the name.
+// clang 14's __builtin_cpu_supports does not know f16c.
 bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
@@ -26,7 +26,7 @@ bool has_f16c() {
 std::vector<const Kernels*> find_available() {
   std::vector<const Kernels*> available = {&kScalarKernels};
 #if defined(__x86_64__)
-  // The builtin also knows whether the operating system keeps the wide registers.
+  // The builtin also checks that the operating system saves the wide registers.
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2") || !has_f16c()) return available;
   available.push_back(&kAvx2Kernels);
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -34,7 +34,7 @@ std::vector<const Kernels*> find_available() {
       __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vpopcntdq"))
     available.push_back(&kAvx512Kernels);
 #elif defined(__aarch64__)
-  available.push_back(&kNeonKernels);  // every such processor has what they need
+  available.push_back(&kNeonKernels);  // NEON is part of the base instruction set
 #endif
   return available;
 }
@@ -54,7 +54,7 @@ const Kernels& choose_kernels(std::string_view isa) {
   if (std::find(std::begin(kIsas), std::end(kIsas), isa) != std::end(kIsas))
     throw Error(fmt::format("this machine cannot run the {} kernels; use --isa auto", isa));
   throw Error(ErrorCode::usage, "",
-              fmt::format("--isa: '{}' is none of {}", printable(isa), fmt::join(kIsas, ", ")));
+              fmt::format("--isa: '{}' is not one of {}", printable(isa), fmt::join(kIsas, ", ")));
 }
 
 }  // namespace planesmith

@@ -30,9 +30,9 @@ PLANESMITH_HD constexpr bool one_signed(const ZeroCount& count) {
   return 20 * fewer < count.zeros;
 }
 
-// Where a kernel writes. Each pointer is the start of the first 16-row panel of its plane, panels following
-// each other (a w3 slice continues where the w1 slice ended); null: not wanted. Any alignment; best at 64
-// bytes.
+// Where a kernel writes. Each pointer is the start of the first 16-row panel of its plane; panels follow each
+// other (a w3 slice continues where the w1 slice ended). Null: the plane is not wanted. Any alignment works;
+// 64 bytes are fastest and needed for `stream`. Sizes are bytes.
 struct PlaneTarget {
   std::uint8_t* codes = nullptr;     // rows * cols / 4
   std::uint8_t* nibbles = nullptr;   // rows * cols / 2
@@ -53,20 +53,19 @@ struct Kernels {
   std::string_view name;  // one of kIsas
 
   // Convert a slice. Return false where the slice holds a NaN or an infinity; the target's contents are then
-  // unspecified, and find_nonfinite says where.
-  // `zeros`, where not null: the slice's zeros, before any balancing, are added on the way (or alone, where
-  // no plane is wanted), which is cheaper than reading the slice twice. A caller that guesses ZeroSigns
-  // right, from the expert before, then needs one pass for mode auto.
+  // unspecified, and find_nonfinite says where. `zeros`: if not null, the zeros of the slice, before any
+  // balancing, are added to it, also where no plane is wanted. A caller that guesses ZeroSigns right, from
+  // the previous expert, then needs one pass for mode auto instead of two.
   bool (*mxfp4)(const Mxfp4Slice&, const PlaneTarget&) noexcept;
   bool (*fp8)(const Fp8Slice&, ZeroSigns, const PlaneTarget&, ZeroCount* zeros) noexcept;
   bool (*nvfp4)(const Nvfp4Slice&, ZeroSigns, const PlaneTarget&, ZeroCount* zeros) noexcept;
 
-  // Quintal planes (and, where codes is not null, the 2-bit plane) out of nibble planes, `tiles` tiles of 16
-  // x 64.
+  // Makes the quintal plane and the 2-bit plane (null: not wanted) from the nibble plane of `tiles` tiles of
+  // 16 x 64.
   void (*from_nibbles)(const std::uint8_t* nibbles, std::uint64_t tiles, std::uint8_t* codes,
                        std::uint8_t* quintals) noexcept;
 
-  // Adds to counts[nibble] for each of the 2 * n nibbles.
+  // Adds 1 to counts[nibble] for each of the 2 * n nibbles.
   void (*histogram)(const std::uint8_t* data, std::size_t n, std::uint64_t counts[16]) noexcept;
   // Replaces every nibble x by map[x].
   void (*remap)(std::uint8_t* data, std::size_t n, const std::uint8_t map[16]) noexcept;
@@ -74,8 +73,9 @@ struct Kernels {
   // Float weights to FP4 (quantize.h).
   // The largest magnitude; infinity or NaN where a value is one.
   float (*max_magnitude)(const FloatValues&) noexcept;
-  // Finite values, count divisible by the group: packed nibbles (count / 2 bytes) and one scale for each
-  // group, e4m3 or e8m0. NVFP4 as modelopt rounds it, MXFP4 by FORMAT.md section 4.
+  // Values must be finite and their count divisible by the group. Write packed nibbles (count / 2 bytes) and
+  // one scale byte for each group, e4m3 or e8m0. NVFP4 is rounded as modelopt does it, MXFP4 by FORMAT.md
+  // section 4.
   void (*to_nvfp4)(const FloatValues&, float scale_2, std::uint8_t* nibbles, std::uint8_t* scales) noexcept;
   void (*to_mxfp4)(const FloatValues&, std::uint8_t* nibbles, std::uint8_t* scales) noexcept;
   // Adds what to_nvfp4() and the codebook cost finite weights, rows of whole blocks of 32.
@@ -86,7 +86,7 @@ struct Kernels {
 // Where the first non-finite weight or scale of a slice is; `found` false where all are finite.
 struct NonFinite {
   bool found = false;
-  bool in_scale = false;  // else in the weight (scale_2 of NVFP4 is checked by the one that reads it)
+  bool in_scale = false;           // else in the weight; scale_2 of NVFP4 is checked where it is read
   std::uint64_t row = 0, col = 0;  // element of the weight slice, or row and column of the scale slice
 };
 NonFinite find_nonfinite(const Mxfp4Slice&) noexcept;

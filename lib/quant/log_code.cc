@@ -11,7 +11,7 @@
 namespace planesmith {
 namespace {
 
-// The largest code whose magnitude is at most `value`: a double cut to three fraction bits.
+// The largest code whose magnitude is at most `value`: keeps exponent and three fraction bits of the double.
 int code_floor(double value) {
   return static_cast<int>(std::bit_cast<std::int64_t>(value) >> 49) - 8 * 1023;
 }
@@ -30,11 +30,12 @@ Parts parts_of(double scale) {
 // An exponent is rounded up where amax / 6 is above sqrt(2) times a power of two.
 constexpr double kRoundUp = 6 * 1.4142135623730951;
 
-// The codes above which a magnitude times `factor` passes each threshold of the magnitude index.
+// For each threshold of the magnitude index: the largest code whose magnitude times `factor` does not exceed
+// it.
 struct Passes {
   int code[format::kThresholds];
   explicit Passes(double factor) {
-    // The last three thresholds are others times a power of two: four divisions do.
+    // The last three thresholds are earlier ones times a power of two, so four divisions suffice.
     using format::magnitude_threshold;
     static_assert(magnitude_threshold(4) == 2 * magnitude_threshold(2) &&
                   magnitude_threshold(5) == 2 * magnitude_threshold(3) &&
@@ -56,8 +57,8 @@ struct Passes {
 }  // namespace
 
 bool has_log_rule(double scale) {
-  // From 2^-52 on, any nonzero product of e2m1, e4m3 and scale is at least 2^-62, against which 1e-30 is
-  // smaller than the distance between an amax and a tie (2^-33.9, relative).
+  // With a scale of at least 2^-52 every nonzero product of e2m1, e4m3 and scale is at least 2^-62. Relative
+  // to that, 1e-30 is less than the distance of an amax from a tie (2^-33.9).
   const double magnitude = std::fabs(scale);
   return magnitude >= 0x1p-52 && magnitude <= 0x1p100;
 }
@@ -102,7 +103,7 @@ Nvfp4Rule nvfp4_rule(double scale_2) {
     rule.minus[m] = static_cast<std::uint8_t>(8 * (octave[7] - octave[m]));
     rule.plus[m] = and_a_half[m] ? 64 : 0;
   }
-  // Levels of elements that can occur stay below 63, where zero has its place.
+  // Levels of elements that can occur stay below 63; 63 is the place of zero.
   rule.minus[0] = 255;
   rule.plus[0] = 63;
   for (unsigned level = 0; level < 63; ++level)

@@ -1,15 +1,15 @@
 // Requantization without floating point per element, for the vector kernels.
 //
-// A magnitude 2^p * (1 + f/8) has the code 8p + f: eight steps an octave, so that multiplying by a power of
-// two adds a multiple of 8 and order is kept. Every nonzero e4m3 magnitude is such a number. Under a scale s
-// the rules of FORMAT.md section 4 become integer arithmetic on codes, because each rule compares a magnitude
-// with a constant c / s, and "magnitude > c / s" is "code > code_floor(c / s)":
+// A magnitude 2^p * (1 + f/8) has the code 8p + f: eight steps per octave. Codes keep the order of
+// magnitudes, and multiplying by a power of two adds a multiple of 8. Every nonzero e4m3 magnitude has such a
+// code. Under a scale s the rules of FORMAT.md section 4 become integer arithmetic on codes, because each
+// rule compares a magnitude with a constant c / s, and "magnitude > c / s" is "code > code_floor(c / s)":
 //
 //     exponent of the block   x = (code of the block's largest magnitude + offset) / 8 + constant
 //     magnitude index         a small table of (code - 8 x)
 //
-// offset, constant and table depend on s alone and cost a handful of divisions. A quotient c / s that is a
-// code's value is exact in float64, and one that is not stays 2^-33 away from it, so rounding never moves it
+// offset, constant and table depend only on s and cost a few divisions. A quotient c / s that equals a code's
+// value is exact in float64; any other is at least 2^-33 (relative) away from one, so rounding never moves it
 // across.
 #pragma once
 
@@ -52,11 +52,11 @@ constexpr E4m3Corrections make_e4m3_corrections() {
 }
 inline constexpr E4m3Corrections kE4m3Corrections = make_e4m3_corrections();
 
-// Scales for which the 1e-30 of the rule changes nothing and no exponent meets its limit; the reference takes
-// the rest.
+// Whether the rules below hold for this scale: the 1e-30 of FORMAT.md section 4 changes nothing and no
+// exponent is clamped. Other scales are left to the reference.
 bool has_log_rule(double scale);
 
-// FP8: what one block scale makes of codes. With step = (largest code + offset) & 0xF8:
+// FP8: the rule of one block scale. With step = (largest code + offset) & 0xF8:
 //     scale byte = step / 8 + base;  nibble = index[saturating code - (step + shift)] ^ sign of the weight <<
 //     3
 struct Fp8Rule {
@@ -66,14 +66,14 @@ struct Fp8Rule {
 };
 Fp8Rule fp8_rule(double scale);  // has_log_rule(scale)
 
-// NVFP4: what the magnitude of scale_2 makes of a group's e4m3 scale (its code) and of e2m1 magnitude indices
-// m. Per block of two groups, step = the larger of (code + add[largest m]) & 0xF8 over the groups that are
-// not all zero:
+// NVFP4: the rule of one scale_2 (its magnitude), for the code of a group's e4m3 scale and the e2m1 magnitude
+// indices m. For a block of two groups, step is the larger of (code + add[largest m]) & 0xF8 over the groups
+// that are not all zero:
 //     scale byte = step / 8 + base
-// Per group, level = saturating (code + kNvfp4Lift) - (step + shift); per element of a group whose scale is
-// not zero,
+// For a group, level = saturating (code + kNvfp4Lift) - (step + shift). For an element of a group whose scale
+// is not zero,
 //     index[plus[m] | saturating level - minus[m]]
-// is the magnitude index, with kZeroFlag where m is zero, in both nibbles of the byte.
+// is the magnitude index, or kZeroFlag where m is zero, in both nibbles of the byte.
 inline constexpr int kNvfp4Lift = 40;
 inline constexpr std::uint8_t kZeroFlag = 8;
 struct Nvfp4Rule {

@@ -1,6 +1,6 @@
-// The vector kernels on pairs of 16-byte registers: every 64-bit Arm processor. A pair is as wide as a row of
-// a tile's packed nibbles, and its lanes are in the planes' own order. SVE would give the same bytes no
-// faster: its registers are 16 bytes on Grace and GB10, and its look-ups take two tables at most.
+// The vector kernels on pairs of 16-byte registers, for every 64-bit Arm processor. A pair is as wide as a
+// row of a tile's packed nibbles, and its lanes are in plane order. SVE would be no faster: its registers are
+// 16 bytes on Grace and GB10, and its look-ups take two tables at most.
 #if defined(__aarch64__)
 
 #include <arm_neon.h>
@@ -33,7 +33,7 @@ OP void store16(std::uint8_t* to, Lane v) {
   vst1q_u8(to, v);
 }
 
-// Stores past the caches have no intrinsic.
+// NEON has no intrinsic for stores that bypass the caches.
 constexpr bool kCanStream = false;
 OP void stream16(std::uint8_t* to, Lane v) {
   store16(to, v);
@@ -92,7 +92,7 @@ OP V operator^(V a, V b) {
   return {veorq_u8(a.low, b.low), veorq_u8(a.high, b.high)};
 }
 
-// An operation on the elements of that many bits of a and b, or of a and constants.
+// Apply an operation to the elements, `bits` wide, of a and b (PAIR), or of a with constants (EACH).
 // clang-format off
 #define PAIR(bits, op, a, b)                                                                                \
   V{vreinterpretq_u8_u##bits(op(vreinterpretq_u##bits##_u8(a.low), vreinterpretq_u##bits##_u8(b.low))),    \
@@ -115,7 +115,7 @@ OP V max8(V a, V b) {
   return {vmaxq_u8(a.low, b.low), vmaxq_u8(a.high, b.high)};
 }
 
-// Where a mask bit is set, that of a, else that of b.
+// Bits of a where the mask is set, of b elsewhere.
 OP V bits_from(V mask, V a, V b) {
   return {vbslq_u8(mask.low, a.low, b.low), vbslq_u8(mask.high, a.high, b.high)};
 }
@@ -198,8 +198,9 @@ OP V high64(V a, V b) {
   return PAIR(64, vzip2q_u64, a, b);
 }
 
-// Of each pair of bytes a + 25 b, of words a + 2^10 b, of 32 bits (20 used) a + 2^20 b, in the pair's place.
-OP uint16x8_t base25(uint16x8_t a) {  // a + 256 b less 231 b
+// Join each pair of elements (a, b) into one of twice the width: bytes to a + 25 b, words to a + 2^10 b,
+// dwords (20 bits used) to a + 2^20 b.
+OP uint16x8_t base25(uint16x8_t a) {  // a + 256 b - 231 b
   return vmlsq_n_u16(a, vshrq_n_u16(a, 8), 256 - 25);
 }
 OP uint32x4_t join10(uint32x4_t a) {
@@ -218,7 +219,7 @@ OP V join20(V a) {
   return EACH(64, join20, a);
 }
 
-// Look-up of nibbles in a table of 16 bytes, which each lane has.
+// Nibbles are looked up in a table of 16 bytes, repeated in each lane.
 OP V low_nibbles(V packed) {
   return packed & bytes(15);
 }
@@ -228,7 +229,7 @@ OP V high_nibbles(V packed) {
 OP V of_nibbles(V table, V nibbles) {
   return shuffle(table, nibbles);
 }
-// Nibbles in 32 bytes, packed.
+// Packs the low nibbles of 32 bytes.
 OP Lane joined(V a) {
   return vsliq_n_u8(vuzp1q_u8(a.low, a.high), vuzp2q_u8(a.low, a.high), 4);
 }
@@ -251,31 +252,31 @@ OP bool is_zero(V a) {
   return vmaxvq_u32(vreinterpretq_u32_u8(a.low | a.high)) == 0;
 }
 
-// The larger of each byte and its fellow 16 bytes away.
+// The maximum of each byte and the byte 16 positions away.
 OP V max_of_lane_pairs(V a) {
   return every_lane(max8(a.low, a.high));
 }
-// Stores the 16 bytes that such a pair of lanes has in common.
+// Stores one lane of such a pair; both lanes are equal.
 OP void store_lane_pairs(std::uint8_t* to, V a) {
   store16(to, a.low);
 }
 
-// Lane j of v[i] to lane i of v[j].
+// Transposes lanes: lane j of v[i] goes to lane i of v[j].
 OP void lanes_together(V v[2]) {
   const Lane a = v[0].high;
   v[0].high = v[1].low;
   v[1].low = a;
 }
 
-// Quintal records, one a lane, 8 bytes and then 2: the first 8 of those of a and b.
+// Each lane holds one quintal record of 8 + 2 bytes. The first 8 bytes of the records of a and b.
 OP Lane record_heads(V a) {
   return vreinterpretq_u8_u64(vzip1q_u64(vreinterpretq_u64_u8(a.low), vreinterpretq_u64_u8(a.high)));
 }
 OP V record_heads(V a, V b) {
   return {record_heads(a), record_heads(b)};
 }
-// The last 2 bytes of the records of 4 such pairs, in order. `tails` has the high64() of each: that of the
-// last pair in the low words, that of the first in the high ones.
+// The last 2 bytes of the records of 4 such pairs, in order. `tails` collects the high64() of each pair: the
+// last pair in the low words, the first in the high words.
 OP V record_tails(V tails) {
   const uint8x16x2_t table = {{tails.low, tails.high}};
   return {vqtbl2q_u8(table, lane(6, 7, 22, 23, 14, 15, 30, 31, 4, 5, 20, 21, 12, 13, 28, 29)),
@@ -296,12 +297,12 @@ struct Table {
   OP V look_up(V index) const { return {vqtbl3q_u8(part, index.low), vqtbl3q_u8(part, index.high)}; }
 };
 
-// Levels of 16 rows in the even and in the odd groups, [group / 2][row], to [row][group].
+// Transposes the levels of 16 rows from [group / 2][row], even and odd groups apart, to [row][group].
 OP void store_by_row(std::uint8_t* to, V even, V odd) {
   vst4q_u8(to, uint8x16x4_t{{even.low, odd.low, even.high, odd.high}});
 }
 
-// For each group of a row, the 8 results of a rule for m = 0 .. 7.
+// For each group of a row: the results of the rule for m = 0 .. 7.
 class GroupMaps {
  public:
   OP explicit GroupMaps(const Nvfp4Rule& rule) { nvfp4_group_maps(rule, map_); }
@@ -314,11 +315,11 @@ class GroupMaps {
   alignas(64) std::uint8_t map_[256][8];
 };
 
-// Planes are worked on in their own order (compare avx2.cc).
+// The working order is the plane order here (compare avx2.cc).
 OP void swap_order(V[2]) {}
 
-// Two rows of packed nibbles, `upper` and the one 8 rows below it, to the 64 bytes they fill in their tile's
-// nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then of the lower.
+// Places two rows of packed nibbles, `upper` and the row 8 below it, into the 64 bytes that they fill in
+// their tile's nibble plane: the 16 bytes of lane t are quads 0 .. 3 of the upper row, then of the lower.
 OP void place_rows(V upper, V lower, V quads[2]) {
   // Quad q of lane t is word 4q + t: taking every other word twice sorts by t.
   const uint16x8_t u[2] = {vreinterpretq_u16_u8(upper.low), vreinterpretq_u16_u8(upper.high)},
@@ -331,17 +332,17 @@ OP void place_rows(V upper, V lower, V quads[2]) {
               vreinterpretq_u8_u16(vuzp2q_u16(odd_u, odd_l))};
 }
 
-// The same of rows whose nibbles are still in bytes, 32 columns in each pair.
+// The same for rows with one nibble in each byte, 32 columns in a pair.
 OP void place_strips(const V upper[2], const V lower[2], V quads[2]) {
   place_rows(joined(upper[0], upper[1]), joined(lower[0], lower[1]), quads);
 }
 
-// Adds to each 64-bit element how many of the other's bits are set.
+// Adds the number of set bits of each 64-bit element of a to that of sums.
 OP V add_bit_counts(V sums, V a) {
   return add64(sums, sums_of_8(V{vcntq_u8(a.low), vcntq_u8(a.high)}));
 }
 
-// Each builds on those before it.
+// The order matters: each file uses the ones before it.
 // clang-format off
 #include "quant/vector_planes.inl"
 #include "quant/vector_fp8.inl"

@@ -1,15 +1,16 @@
-// The scalar entries of the table, which the vector kernels use for tails and for values out of their range.
+// The scalar kernels of quantize.h. The vector kernels use them for tails and for values outside their range.
 #pragma once
 
 #include "quant/float_errors.h"
 
 namespace planesmith {
 
-// The bits of the smallest float that is not below 6 sqrt(2), where MXFP4's exponent goes up.
+// The bits of the smallest float that is at least 6 sqrt(2) = 8.48528..., where MXFP4's exponent is rounded
+// up.
 inline constexpr std::uint32_t kSixRootTwo = 0x4107c3b7;
 
-// The magnitude index by floor(z) + ceil(z), where z is 4 |w| / scale. On a threshold NVFP4 takes the even
-// index of the two, MXFP4 the lower.
+// Maps floor(z) + ceil(z), with z = 4 |w| / scale, to the magnitude index. On a threshold NVFP4 takes the
+// even one of the two indices, MXFP4 the lower.
 struct IndexTable {
   alignas(64) std::uint8_t at[64];
 };

@@ -1,5 +1,5 @@
-// The reference: FORMAT.md sections 4 and 5 said once, in float64, a tile at a time. It is what every other
-// set of kernels is measured against and what they fall back to for shapes that they do not take.
+// The scalar reference: FORMAT.md sections 4 and 5 in float64, a tile at a time. Every other set of kernels
+// is compared with it, and falls back to it for scales and values outside its range.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -34,7 +34,7 @@ constexpr Tables kTables = make_tables();
 constexpr double kE2m1[16] = {0,   .5,  1,  1.5,  2,  3,  4,  6,  //
                               -0., -.5, -1, -1.5, -2, -3, -4, -6};
 
-// 32 elements from (row, col) on, as float64; every product is exact. Only for finite inputs.
+// Loads 32 elements from (row, col) on as float64. Every product is exact. Inputs must be finite.
 void load_values(const Fp8Slice& s, std::uint64_t row, std::uint64_t col, double w[kScaleCols]) {
   const std::uint8_t* weight = s.weight + row * s.weight_stride + col;
   std::uint64_t block = col / s.block_cols, left = s.block_cols - col % s.block_cols;

@@ -1,7 +1,7 @@
-// Everything between PLANESMITH_TARGET_BEGIN("avx2,...") and PLANESMITH_TARGET_END is compiled for that
-// instruction set and nothing else in the file is: with a flag for the whole file, inline functions of shared
-// headers would be compiled for it too, and the linker might keep that copy for machines that lack it. No
-// lambdas inside: GCC compiles their bodies without the target.
+// Only the code between PLANESMITH_TARGET_BEGIN("avx2,...") and PLANESMITH_TARGET_END is compiled for that
+// instruction set. A compiler flag for the whole file would also compile inline functions of shared headers
+// for it, and the linker might keep that copy for machines that lack it. No lambdas inside: GCC compiles
+// their bodies without the target.
 #pragma once
 
 #define PLANESMITH_PRAGMA(text) _Pragma(#text)

@@ -13,8 +13,8 @@ struct ZeroSums {
   }
 };
 
-// The largest of each row's bytes, of 16 registers: afterwards byte r of a lane belongs to row r, over the 16
-// columns that the lane held.
+// The largest byte of each of 16 rows, lane by lane: byte r of a result lane is the largest of row r over the
+// 16 columns of that lane.
 OP V largest_by_row(const V rows[16]) {
   V eight[8], four[4], two[2];
   for (int i = 0; i < 8; ++i)
@@ -30,17 +30,18 @@ OP bool any_above(V a, unsigned limit) {
   return !is_zero(saturating_sub8(a, bytes(limit)));
 }
 
-// One tile of FP8 weights under one rule, a row at a time once its scale bytes are known.
+// One tile of FP8 weights under one rule. The constructor finds the scale bytes, then rows are converted one
+// by one.
 template <bool kAlternate, bool kCount>
 struct Fp8Tile {
   const std::uint8_t* from;
   std::uint64_t stride, ahead;
-  V codes[kStrips][kTileRows], shifts[kStrips];  // both less kNormalOffset where no subnormal has a say
+  V codes[kStrips][kTileRows], shifts[kStrips];  // both less kNormalOffset where no subnormal matters
   Table index;
-  // By byte: zeros, and 8 times those with the sign bit set, which 16 rows make 128 at most.
+  // By byte: the zeros, and 8 times those with the sign bit set; 16 rows give at most 128.
   V zeros, negative[kStrips];
 
-  // `scales` takes 32 scale bytes; `largest_code` follows the largest code met.
+  // `scales` receives 32 scale bytes; `largest_code` is raised to the tile's largest code.
   OP Fp8Tile(const std::uint8_t* weight, std::uint64_t weight_stride, std::uint64_t fetch_at,
              const Fp8Rule& rule, std::uint8_t* scales, V& largest_code)
       : from(weight), stride(weight_stride), ahead(fetch_at), index(rule.index), zeros(bytes(0)) {
@@ -54,8 +55,8 @@ struct Fp8Tile {
       const V step = add8(largest, bytes(rule.offset)) & bytes(0xF8);
       const V scale = add8(shift_right16<3>(step), bytes(rule.base));
       store_lane_pairs(scales + i * (kV / 2), where8(is_zero8(largest), bytes(0), scale));
-      // Magnitudes of normal numbers are codes less a constant. Subnormals are not, but where the block's
-      // largest weight makes them all zero, so does that: the usual case, and cheap.
+      // The magnitude of a normal number is its code less a constant. That is wrong for subnormals, but
+      // harmless where the block's largest weight turns them all into zero: the usual case, and cheap.
       const V shift = add8(step, bytes(rule.shift));
       if (is_zero(saturating_sub8(bytes(kNormalOffset + 8), shift))) {
         shifts[i] = sub8(shift, bytes(kNormalOffset));
@@ -99,8 +100,8 @@ constexpr std::uint64_t kFp8Rules = 64;
 template <bool kStream, bool kAlternate, bool kCount>
 bool fp8_slice(const Fp8Slice& s, const PlaneTarget& target, ZeroCount* zeros) noexcept {
   const bool by_rule = s.block_rows % kTileRows == 0 && s.block_cols % kTileCols == 0;
-  // Rules of the blocks of a block row, so that its panels need not work them out again; with more blocks,
-  // they do.
+  // The rules of a row of blocks are kept for all its panels; with more than kFp8Rules blocks each panel
+  // computes them again.
   Fp8Rule rules[kFp8Rules];
   bool has_rule[kFp8Rules] = {};
   const Fetch fetch(s.cols, s.weight_stride);

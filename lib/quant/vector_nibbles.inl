@@ -1,10 +1,11 @@
 // Part of each file of vector kernels: counting and replacing nibbles.
 
-constexpr std::size_t kAhead = 2048;  // what is fetched meanwhile
+constexpr std::size_t kAhead = 2048;  // bytes ahead to prefetch
 
 void vector_histogram(const std::uint8_t* data, std::size_t n, std::uint64_t counts[16]) noexcept {
-  // with[s]: nibbles in which every bit of the set s is set. Four registers of nibbles become four of bits,
-  // so that one intersection and one bit count serve 4 nibbles of each byte pair at once.
+  // with[s] counts nibbles in which every bit of the set s is set. Four registers of nibbles are transposed
+  // to four registers of bits, one for each bit of the nibble, so that one AND and one bit count serve all of
+  // them.
   V sums[16];
   for (V& sum : sums) sum = bytes(0);
   std::size_t at = 0;

@@ -2,8 +2,8 @@
 
 constexpr unsigned kLanes = kV / 16;
 
-// Scales of a row panel, kV groups of 16 columns at a time: bytes [group / 2][row] of the even groups and of
-// the odd.
+// Scale bytes of a row panel, kV groups of 16 columns at a time, as [group / 2][row], even and odd groups
+// apart.
 struct GroupScales {
   alignas(64) std::uint8_t even[kV / 2][16], odd[kV / 2][16];
   OP void read(const std::uint8_t* rows, std::uint64_t stride, std::uint64_t groups) {
@@ -26,18 +26,17 @@ struct GroupScales {
 };
 
 // The largest magnitude index of each group and row: byte r of lane i is that of row r in group 2i (even) or
-// 2i + 1.
+// 2i + 1 (odd).
 OP void largest_by_group(const RowsInMemory& row, V& even, V& odd) {
-  // The largest index is at the top of the largest byte, whatever stands below it; until the end it stays
-  // there.
+  // The largest index is the upper nibble of the largest byte, whatever its lower nibble is.
   V sixteen[16], eight[8], four[4], two[2];
 #pragma GCC unroll 16
   for (unsigned r = 0; r < 16; ++r) {
     const V magnitudes = row(r) & bytes(0x77);
     sixteen[r] = max8(magnitudes, shift_left16<4>(magnitudes));
   }
-  // Halve a group's bytes and put the halves of two rows side by side, until each group has 8 rows in its 8
-  // bytes.
+  // Each step halves the bytes of a group and puts those of two rows side by side; at the end the 8 bytes of
+  // a group hold 8 rows.
   for (int i = 0; i < 8; ++i)
     eight[i] = odd8_max(max8(sixteen[2 * i], shift_right16<8>(sixteen[2 * i])),  //
                         sixteen[2 * i + 1], shift_left16<8>(sixteen[2 * i + 1]));
@@ -51,28 +50,28 @@ OP void largest_by_group(const RowsInMemory& row, V& even, V& odd) {
   odd = shift_right16<4>(high64(two[0], two[1])) & bytes(7);
 }
 
-// A chunk of NVFP4 weights, a row at a time once its scale bytes are known.
+// A chunk of NVFP4 weights. The constructor finds the scale bytes, then rows are converted one by one.
 template <bool kAlternate, bool kCount>
 struct Nvfp4Chunk {
   const RowsInMemory& row;
-  const std::uint8_t* fetch;  // what is to be fetched with row 0, and from there to that of the next row
+  const std::uint8_t* fetch;  // prefetched with row 0; row r prefetches r * fetch_stride further
   std::uint64_t fetch_stride;
   const GroupMaps& maps;
   alignas(64) std::uint8_t levels[kTileRows][kV / 8];  // by row and group
-  bool all_positive;                                   // else scales that are zero or negative have a say
-  alignas(64) std::uint8_t signs[kTileRows][kV / 8];   // then: the scale's sign bit, 0x40 where it is zero
+  bool all_positive;                                   // no scale is zero or negative
+  alignas(64) std::uint8_t signs[kTileRows][kV / 8];   // else: 0x80: negative scale, 0x40: zero
   ZeroSums& sums;
   V zeros, signs_of_x;
 
-  // What holds for a whole tensor, and what is added up over it.
+  // What is the same for a whole tensor, and what is summed over it.
   struct Tensor {
     const Nvfp4Rule& rule;
     const GroupMaps& maps;
-    V flip;          // sign bits where scale_2 is negative, which is the same as if each scale were
+    V flip;          // sign bits where scale_2 is negative: as if each scale were
     V largest_code;  // met so far
     ZeroSums sums;
   };
-  // Where the rows are, where to fetch those that come after, and the scales of their groups.
+  // The rows, where to prefetch later ones, and the scales of their groups.
   struct Source {
     const RowsInMemory& rows;
     const std::uint8_t* fetch;
@@ -98,14 +97,14 @@ struct Nvfp4Chunk {
       tensor.largest_code = max8(tensor.largest_code, code[i]);
       step[i] = where8(is_zero8(largest[i]), none, add8(code[i], shuffle(add, largest[i])) & bytes(0xF8));
     }
-    // A group whose scale is zero has a step below 48, one that is not all zero 48 or more.
+    // A group whose scale is zero has a step below 48, any other group that is not all zero 48 or more.
     const V larger = max8(step[0], step[1]);
     store(scales, where8(is_zero8(saturating_sub8(larger, bytes(47))), none,
                          add8(shift_right16<3>(larger), bytes(rule.base))));
     const V shift = add8(larger, bytes(rule.shift));
     for (int i = 0; i < 2; ++i) level[i] = saturating_sub8(add8(code[i], bytes(kNvfp4Lift)), shift);
     store_by_row(levels[0], level[0], level[1]);
-    asm("" : "+m"(levels));  // so that bytes are loaded from there, not taken out of registers one by one
+    asm("" : "+m"(levels));  // loading bytes from memory is faster than extracting them from registers
 
     V sign[2];
     for (int i = 0; i < 2; ++i)
@@ -116,7 +115,7 @@ struct Nvfp4Chunk {
 
   // The requantized nibbles of row r.
   OP V operator()(unsigned r) {
-    // Low half of a lane: even group; the map's second half is for the odd one.
+    // The low half of a lane is the even group; the odd group uses the second half of the map.
     const V second = every_lane(lane(0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8));
     prefetch(fetch + r * fetch_stride);
     const V map = maps.of_row(levels[r]);
@@ -134,8 +133,8 @@ struct Nvfp4Chunk {
     return nibbles;
   }
 
-  // Flips the signs of groups with a negative scale and makes zeros, keeping the sign, of those with a zero
-  // scale.
+  // Flips the signs of groups with a negative scale. Turns groups with a zero scale into zeros, keeping their
+  // signs.
   OP V under_sign(V x, unsigned r) const {
     alignas(64) std::uint8_t keep[kV], change[kV];
     for (unsigned i = 0; i < kV; ++i) {
@@ -145,8 +144,8 @@ struct Nvfp4Chunk {
     return (x & load(keep)) ^ load(change);
   }
 
-  // Zero flags of four rows side by side, and sign bits of x: one bit count serves all of them. Rows come in
-  // the order 0 8 1 9 ...
+  // Collects the zero flags and sign bits of four rows, so that one bit count serves all of them. Rows come
+  // in the order 0 8 1 9 ...
   OP void count(unsigned r, V result, V x) {
     switch (2 * (r % 8) % 4 + r / 8) {
       case 0:

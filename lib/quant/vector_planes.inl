@@ -1,8 +1,8 @@
-// Part of each file of vector kernels: rows of packed nibbles to planes, and MXFP4, which needs nothing else.
+// Part of each file of vector kernels: converts rows of packed nibbles to planes. MXFP4 needs nothing else.
 
 using format::kCodeTile, format::kNibbleTile, format::kQuintalTile, format::kTileCols, format::kTileRows;
 
-// Tiles that lie side by side in a register's worth of packed nibbles. A chunk is 16 rows of that.
+// Tiles side by side in one register of packed nibbles. A chunk is 16 such rows.
 constexpr unsigned kChunkTiles = kV / 32;
 // Registers that hold a byte for each column of a tile.
 constexpr unsigned kStrips = kTileCols / kV;
@@ -19,7 +19,7 @@ struct TileTarget {
   }
 };
 
-// Stores that bypass the caches need aligned planes; a whole number of tiles keeps the alignment.
+// Stores that bypass the caches need aligned planes. Advancing by whole tiles keeps the alignment.
 OP bool is_aligned(const std::uint8_t* plane) {
   return reinterpret_cast<std::uintptr_t>(plane) % 64 == 0;
 }
@@ -43,7 +43,7 @@ OP void put16(std::uint8_t* to, Lane v) {
     store16(to, v);
 }
 
-// 2-bit codes of the nibbles in a and b, in order.
+// 2-bit codes of the nibbles of a, then of b.
 OP V codes_of(V low_a, V high_a, V low_b, V high_b) {
   // Bit 0 of a code: sign differs from "outer level"; bit 1: not negative (format::code_of).
   const V even = every_lane(lane(2, 2, 2, 2, 2, 3, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0));
@@ -52,7 +52,8 @@ OP V codes_of(V low_a, V high_a, V low_b, V high_b) {
                 of_nibbles(even, low_b) | of_nibbles(odd, high_b));
 }
 
-// The quintal record of each lane (16 bytes of a nibble plane): 8 bytes at byte 0, 2 bytes at byte 8.
+// The quintal record of each lane (16 bytes of a nibble plane): its first 8 bytes at byte 0, the last 2 at
+// byte 8.
 OP V record_of(V low, V high) {
   const V digit = every_lane(lane(0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 0, 1, 2));
   const V five_digits = every_lane(lane(0, 5, 10, 15, 20, 0, 5, 10, 0, 5, 10, 15, 20, 0, 5, 10));
@@ -61,12 +62,13 @@ OP V record_of(V low, V high) {
                  every_lane(lane(0, 1, 2, 3, 4, 8, 9, 10, 11, 12, -1, -1, -1, -1, -1, -1)));
 }
 
-// Registers of 128 bytes of a nibble plane: what four rows of a tile fill. Their 2-bit codes are a cache
+// Registers in 128 bytes of a nibble plane, which four rows of a tile fill. Their 2-bit codes are one cache
 // line.
 constexpr unsigned kLineQuads = 128 / kV;
 
-// The last 2 bytes of each record of a quintal tile, the last line of it: 4 pairs of registers fill one. Kept
-// until the line is whole, since half a line past the caches costs more than a whole one.
+// The last 2 bytes of each record of a quintal tile, which are its last cache line; 4 pairs of registers fill
+// one register of it. They are kept until the line is whole: streaming half a line costs more than a whole
+// one.
 struct RecordTails {
   V of_four_pairs[64 / kV];
   OP RecordTails() {
@@ -84,8 +86,7 @@ struct RecordTails {
   }
 };
 
-// Packs the nibbles that stand at byte `at` of their tile's nibble plane, pairs of registers in working
-// order.
+// Writes all planes for 128 bytes at byte `at` of a tile's nibble plane; register pairs are in working order.
 template <bool kStream>
 OP void emit(const TileTarget& to, unsigned at, const V quads[kLineQuads], RecordTails& tails) {
   V low[kLineQuads], high[kLineQuads];
@@ -111,7 +112,7 @@ OP void emit(const TileTarget& to, unsigned at, const V quads[kLineQuads], Recor
     }
 }
 
-// Packs the first `tiles` tiles of a chunk; row(r) gives its packed nibbles.
+// Packs the first `tiles` tiles of a chunk; row(r) gives the packed nibbles of row r.
 template <bool kStream, typename Rows>
 OP void pack_chunk(Rows& row, unsigned tiles, TileTarget& to) {
   RecordTails tails[2];
@@ -121,7 +122,7 @@ OP void pack_chunk(Rows& row, unsigned tiles, TileTarget& to) {
   for (unsigned g = 0; g < 8; g += 2) {
     V quads[2][2];  // of rows g and g + 8, and of rows g + 1 and g + 9
     for (unsigned i = 0; i < 2; ++i) {
-      const V upper = row(g + i);  // in this order, for rows that count as they go
+      const V upper = row(g + i);  // the order in which Nvfp4Chunk::count() expects the rows
       const V lower = row(g + i + 8);
       place_rows(upper, lower, quads[i]);
     }
@@ -158,14 +159,14 @@ OP void pack_tile(Rows& row, TileTarget& to) {
   to.advance(1);
 }
 
-// Rows of packed nibbles as they lie in memory.
+// Rows of packed nibbles in memory.
 struct RowsInMemory {
   const std::uint8_t* first;
   std::uint64_t stride;
   OP V operator()(unsigned r) const { return load(first + r * stride); }
 };
 
-// A tile from the reference; `scales` takes its 32 scale bytes.
+// Packs a tile that the reference converted; `scales` receives its 32 scale bytes.
 template <bool kStream>
 OP void pack_quantized(const QuantizedTile& tile, TileTarget& to, std::uint8_t* scales) {
   alignas(64) std::uint8_t padded[kTileRows][kV] = {};
@@ -177,14 +178,15 @@ OP void pack_quantized(const QuantizedTile& tile, TileTarget& to, std::uint8_t* 
   pack_chunk<kStream>(rows, 1, to);
 }
 
-// What is read is fetched ahead of its use: of each row the bytes some way on in the same panel, at its end
-// those at the start of the next. One line with each row's work, since fetches and stores past the caches
-// wait in the same few buffers, and a burst of either holds up the other.
+// Prefetch distances: of each row the bytes some way ahead in the same panel, at its end those at the start
+// of the next panel. One line is fetched with the work on each row, because prefetches and streaming stores
+// share a few buffers and a burst of one delays the other.
 struct Fetch {
-  std::uint64_t row_bytes, next_panel;  // from a row to its like in the next panel
+  std::uint64_t row_bytes, next_panel;  // from a row to the same row of the next panel
   OP Fetch(std::uint64_t row_width, std::uint64_t stride)
       : row_bytes(row_width), next_panel(kTileRows * stride) {}
-  // From byte `at` of a row to the byte to be fetched meanwhile. The last panel fetches what is not read.
+  // Distance from byte `at` of a row to the byte to prefetch. The last panel prefetches bytes that are never
+  // read.
   OP std::uint64_t distance(std::uint64_t at) const {
     constexpr std::uint64_t kDistance = 256;
     return at + kDistance < row_bytes ? kDistance : next_panel + kDistance - row_bytes;
@@ -236,7 +238,7 @@ OP void place_scales(const std::uint8_t* rows, std::uint64_t stride, std::uint64
   }
 }
 
-// Rows that fetch those to come as they are used.
+// Rows that prefetch later bytes as they are read.
 struct FetchingRows {
   RowsInMemory rows;
   std::uint64_t ahead;

@@ -1,5 +1,5 @@
 // Part of each file of vector kernels: float weights to FP4, 16 groups at a time. What differs between the
-// instruction sets is in floats_avx2.inl and floats_avx512.inl.
+// instruction sets is in floats_avx2.inl, floats_avx512.inl and floats_neon.inl.
 //
 // With z = 4 |w| / scale every threshold of e2m1 is a whole number (1 3 5 7 10 14 20), so that
 // floor(z) + ceil(z), which is even where z is whole and odd between, tells below, on and above: the place in

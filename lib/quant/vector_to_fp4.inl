@@ -1,10 +1,10 @@
-// Part of each file of vector kernels, after vector_quantize.inl and what specializes its templates: the
-// entries of the table, which give the reference what is out of the kernels' range and what is left.
+// Part of each file of vector kernels, after vector_quantize.inl and its specializations: the entries of the
+// kernel table. The reference converts what is outside the vector kernels' range, and the tails.
 
 template <FloatType kType>
 OP void nvfp4_of(const FloatValues& values, float scale_2, std::uint8_t* nibbles, std::uint8_t* scales) {
-  // In this range no quotient underflows to zero, so that its sign is the weight's, and no scale is
-  // subnormal.
+  // In this range no quotient underflows to zero (its sign is the weight's) and no scale is a subnormal
+  // float.
   const bool in_range = scale_2 >= 0x1p-80f && scale_2 <= (kType == FloatType::f32 ? 0x1p-9f : 0x1p6f);
   constexpr std::uint64_t kBatch = kGroups * kNvfp4Group;
   const std::uint64_t batches = in_range ? values.count / kBatch : 0, at = batches * kBatch;

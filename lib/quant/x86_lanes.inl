@@ -1,4 +1,4 @@
-// Part of avx2.cc and avx512.cc: what is done on single 16-byte lanes, whatever the width of the registers.
+// Part of avx2.cc and avx512.cc: operations on single 16-byte lanes.
 
 #define OP [[gnu::always_inline]] inline
 
@@ -19,7 +19,7 @@ constexpr bool kCanStream = true;
 OP void stream16(std::uint8_t* to, Lane v) {
   _mm_stream_si128(reinterpret_cast<Lane*>(to), v);
 }
-// What was streamed is in memory before what is stored from here on.
+// Orders the streamed stores before all later stores.
 OP void end_stream() {
   _mm_sfence();
 }

@@ -15,7 +15,7 @@
 namespace planesmith {
 namespace {
 
-// What build does to a piece, taken for a whole group.
+// Does to a piece what `build` would, as if the piece were a whole group.
 void repack(const Remapper& remapper, Bytes piece, std::uint64_t row_bytes) {
   if (!remapper.by_group()) {
     remapper.remap_rows(piece, row_bytes);
@@ -26,7 +26,7 @@ void repack(const Remapper& remapper, Bytes piece, std::uint64_t row_bytes) {
   remapper.apply(remapper.choose(counts), piece);
 }
 
-// Names the tensors and keeps the first difference of each in each granularity.
+// Names the tensors and keeps only the first difference of each tensor in each granularity.
 void keep_first(const Checkpoint& checkpoint, std::vector<GateResult::Difference>& differences) {
   for (GateResult::Difference& difference : differences)
     for (const Tensor& tensor : checkpoint.tensors())
@@ -53,7 +53,7 @@ GateResult gate(const Context& context, const std::string& source, const std::ve
   const Model model = find_experts(checkpoint);
   say_profile(context, model.geometry);
   const RepackMemory memory = share_memory(context, Granularity::row, model.geometry);
-  // With 16 levels a group's extent makes no difference, so that every granularity can be tried on the same
+  // With 16 levels the extent of a group makes no difference, so every granularity is tried on the same
   // pieces.
   const std::vector<RepackFile> plan =
       plan_repack(checkpoint, model, Granularity::row, memory.buffer / 2, {});

@@ -1,4 +1,4 @@
-// repack-experts gate: with 16 levels, repacking must give back identical bytes, in every granularity.
+// repack-experts gate: with 16 levels, repacking must give identical bytes in every granularity.
 #pragma once
 
 #include <string>
@@ -25,8 +25,8 @@ struct GateResult {
   std::vector<Difference> differences;  // by file and offset
 };
 
-// Sends all expert weights (of these shards only, where some are named) through the same code as build, in
-// memory. Errors: not an MXFP4 checkpoint; a name that is not a shard with expert weights (usage).
+// Sends the expert weights of these shards (none named: all) through the code of `build`, in memory. Errors:
+// not an MXFP4 checkpoint; a name that is not a shard with expert weights (usage).
 GateResult gate(const Context& context, const std::string& source, const std::vector<std::string>& files,
                 const Kernels& kernels);
 

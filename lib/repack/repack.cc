@@ -12,7 +12,7 @@
 namespace planesmith {
 namespace {
 
-// Takes from `there` what is not what it should be.
+// Reads the finished files and removes from `there` those whose content is wrong.
 void recheck(const Context& context, const RepackRun& run, RepackTarget& target,
              std::vector<std::optional<FileFigures>>& there) {
   std::vector<bool> chosen(there.size());
@@ -23,7 +23,7 @@ void recheck(const Context& context, const RepackRun& run, RepackTarget& target,
   run_repack(context, run, chosen, [&](const RepackFile& file) {
     return target.checker(file, [&](bool same) {
       if (same) return;
-      context.progress.say(file.name + " is not what it should be; it is written again");
+      context.progress.say(file.name + " has wrong content; it is written again");
       there[static_cast<std::size_t>(&file - run.files.data())].reset();
     });
   });

@@ -1,4 +1,4 @@
-// repack-experts build: a checkpoint whose expert weights take fewer values, everything else being as it was.
+// repack-experts build: a copy of a checkpoint whose expert weights take fewer values; everything else stays.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ struct RepackOptions {
   Granularity granularity = Granularity::tensor_sym;
   int levels = 4;
   LinkMode link = LinkMode::sym;  // of the files without expert weights
-  bool force = false;             // build anew, whatever the target holds
-  bool recheck = false;           // compare what is there with what it should be, not only its size
+  bool force = false;             // rebuild everything, whatever the target holds
+  bool recheck = false;           // compare the content of finished files, not only their sizes
   bool dry_run = false;           // check and plan, but neither read weights nor write anything
   bool check_space = true;        // refuse what does not fit into the free space
   std::string isa = "auto";
@@ -33,12 +33,12 @@ struct RepackResult {
   std::vector<File> files;               // with expert weights
   std::vector<NamedSize> others;         // those without
   std::vector<std::string> left_out;     // with the reason
-  std::uint64_t to_write = 0, free = 0;  // bytes; what there was room for
+  std::uint64_t to_write = 0, free = 0;  // bytes; free: at the target
   RepackMemory memory;
 };
 
-// Errors: not an MXFP4 checkpoint, a target that cannot be used or has too little room, and all that reading
-// and writing can meet. What was finished before an error or a stop is kept and not done again.
+// Errors: not an MXFP4 checkpoint; an unusable target; too little free space; any error of reading and
+// writing. Files finished before an error or a stop are kept and not written again.
 RepackResult repack(const Context& context, const RepackOptions& options);
 
 }  // namespace planesmith

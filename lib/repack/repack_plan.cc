@@ -46,7 +46,7 @@ void add_groups(std::vector<RepackFile>& files, const std::vector<RepackRange>& 
   }
 }
 
-// The bytes between the weights.
+// Adds copies of the bytes between the weights.
 void fill_up(RepackFile& file, std::uint32_t index, std::vector<RepackRange> weights, std::uint64_t block) {
   std::sort(weights.begin(), weights.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
   std::uint64_t end = 0;
@@ -71,12 +71,11 @@ std::uint64_t RepackTask::bytes() const {
 std::vector<RepackFile> plan_repack(const Checkpoint& checkpoint, const Model& model, Granularity granularity,
                                     std::uint64_t block, const std::vector<NamedSize>& copied) {
   if (traits(model.family).requantized)
-    throw Error(
-        checkpoint.directory(),
-        fmt::format(
-            "is a checkpoint of the {} family; only MXFP4 weights can be repacked in place, since the "
-            "others are not e2m1 codes before they are requantized. `analyze` works for all.",
-            name(model.family)));
+    throw Error(checkpoint.directory(),
+                fmt::format("is a checkpoint of the {} family; only MXFP4 weights can be repacked, since "
+                            "those of other families become e2m1 codes only when they are requantized. "
+                            "repack-experts analyze takes every family.",
+                            name(model.family)));
   std::vector<RepackFile> files;
   std::map<std::uint32_t, std::uint32_t> file_of;  // shard -> file
   for (const SparseLayer& layer : model.layers)

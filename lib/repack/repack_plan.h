@@ -1,5 +1,4 @@
-// What repacking a checkpoint consists of: every byte of a file that is written anew belongs to exactly one
-// task.
+// The tasks of repacking a checkpoint. Every byte of a file to be written belongs to exactly one task.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +11,21 @@
 namespace planesmith {
 
 struct RepackRange {
-  std::uint32_t file = 0;  // index into RepackPlan::files
+  std::uint32_t file = 0;  // index into what plan_repack() returns
   std::uint64_t offset = 0, size = 0;
 };
 
-// What one worker does at a time. Bytes are written where they were read.
+// What one worker does at a time. Bytes are written at the offset they were read from.
 struct RepackTask {
   enum class Kind {
-    copy,   // bytes that are no expert weights, as they are
-    group,  // the tensors that share a codebook, as far as they are in this file
+    copy,   // bytes other than expert weights, unchanged
+    group,  // those tensors in this file that share a codebook
     rows,   // whole rows, or whole blocks of 32
   };
   Kind kind = Kind::copy;
-  std::vector<RepackRange> ranges;     // all of one file
-  std::vector<RepackRange> elsewhere;  // group: its tensors in other files, which the codebook is for as well
-  std::uint64_t row_bytes = 0;         // rows
+  std::vector<RepackRange> ranges;     // all in one file
+  std::vector<RepackRange> elsewhere;  // group: tensors in other files that share the codebook
+  std::uint64_t row_bytes = 0;         // kind rows: bytes of a row, or of a block of 32
 
   std::uint32_t file() const { return ranges.front().file; }
   std::uint64_t bytes() const;
@@ -44,9 +43,9 @@ struct NamedSize {
   std::uint64_t bytes = 0;
 };
 
-// The files with expert weights, sorted by name, and those that are copied whole. Copies and rows are cut
-// into tasks of at most `block` bytes or one row; groups are not. Error: not an MXFP4 model; only there the
-// weights are e2m1 as they stand.
+// The files with expert weights, sorted by name, then those that are copied whole. Copies and rows are cut
+// into tasks of at most `block` bytes or one row; groups are not cut. Error: not an MXFP4 model; only MXFP4
+// weights are used unrequantized.
 std::vector<RepackFile> plan_repack(const Checkpoint& checkpoint, const Model& model, Granularity granularity,
                                     std::uint64_t block, const std::vector<NamedSize>& copied);
 

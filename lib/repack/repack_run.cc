@@ -21,14 +21,13 @@ struct Outcome {
   LevelSet levels = 0;
 };
 
-// One file on its way.
+// One file that is being written.
 class Work {
  public:
   explicit Work(const RepackFile& file)
       : file_(&file), outcomes_(file.tasks.size()), left_(file.tasks.size()) {}
 
-  // Opens source and sink when the first task comes. A thread that waited for one that failed gets the same
-  // error.
+  // Opens source and sink for the first task. If that failed in another thread, throws the same error.
   void open(const Context& context, const std::string& directory, const MakeSink& make) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
@@ -44,7 +43,7 @@ class Work {
   const File& source() const { return *source_; }
   RepackSink& sink() { return *sink_; }
 
-  // After the last task the file is finished, by the one that did that one.
+  // The thread that completes the last task finishes the file.
   void done(std::size_t task, const Outcome& outcome, bool list_codebooks) {
     outcomes_[task] = outcome;
     if (left_.fetch_sub(1) != 1) return;
@@ -70,11 +69,11 @@ class Work {
   std::atomic<std::size_t> left_;
 };
 
-// What a worker takes from one task to the next.
+// What a worker keeps from one task to the next.
 struct Worker {
   std::vector<std::uint8_t> buffer;
   Codebook last;        // of the last group
-  bool steady = false;  // the group before that had the same
+  bool steady = false;  // the group before it had the same codebook
 };
 
 // One worker on one task.
@@ -100,9 +99,9 @@ class TaskRun {
   }
 
  private:
-  // The codebook is known only after the last byte. But nearly all groups of a model take the same one, so
-  // that it pays to guess it and to write on the way, while the cache holds what was read. A wrong guess,
-  // like none, costs a second pass.
+  // The codebook is known only after the last byte. Nearly all groups of a model get the same one, so it is
+  // guessed, and pieces are written while they are still in the cache. A wrong guess costs a second pass, as
+  // no guess does.
   Outcome group() {
     Counts all{}, own{};
     for (const RepackRange& range : task_.elsewhere) {

@@ -1,4 +1,4 @@
-// The working part of repacking: read, remap, hand on, with all cores and in bounded memory.
+// Runs the tasks of repacking on all cores in bounded memory: read, remap, hand to a sink.
 #pragma once
 
 #include <functional>
@@ -17,15 +17,15 @@ struct RepackMemory {
   std::uint64_t buffer = 0;  // bytes for each
   std::uint64_t total = 0;   // bytes for all of it
 };
-// As many workers as context.threads and context.memory allow. Error (usage): not enough for one; says what
-// would be.
+// As many workers as context.threads and context.memory allow. Error (usage): too little memory for one
+// worker; names the smallest that works.
 RepackMemory share_memory(const Context& context, Granularity granularity, const format::Geometry& geometry);
 
-// Where one file's bytes go, in any order, from any thread.
+// Takes the bytes of one file, in any order and from any thread.
 class RepackSink {
  public:
   virtual ~RepackSink() = default;
-  virtual bool rewritable() const = 0;  // whether bytes may be put first wrong and then right
+  virtual bool rewritable() const = 0;  // whether put() may overwrite what was put before
   virtual void put(ConstBytes bytes, std::uint64_t offset) = 0;
   virtual void finish(const FileFigures& figures) = 0;  // once, after the last put
 };
@@ -38,7 +38,7 @@ struct RepackRun {
   bool list_codebooks;  // in the figures
   RepackMemory memory;
 };
-// Does the files for which chosen[i]. Files begin in order, and few are open at a time.
+// Processes the files for which chosen[i] is set. Files begin in order, and few are open at a time.
 void run_repack(const Context& context, const RepackRun& run, const std::vector<bool>& chosen,
                 const MakeSink& make);
 

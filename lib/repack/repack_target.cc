@@ -17,7 +17,7 @@ namespace planesmith {
 namespace {
 
 constexpr std::string_view kRecords = ".repack-experts", kBuild = "build.json", kLock = "build.lock";
-constexpr char kFile[] = "file";  // in a record: file_stamp() when it was written
+constexpr char kFile[] = "file";  // key in a record: the file's file_stamp() when it was written
 constexpr std::uint64_t kMostRecordBytes = 64 << 20;
 
 std::string record_name(std::string name) {
@@ -65,7 +65,8 @@ RepackTarget::RepackTarget(const Context& context, const std::string& source, co
       build_(std::move(build)) {
   if (is_inside(target_, source_) || is_inside(source_, target_))
     throw Error(ErrorCode::usage, target,
-                fmt::format("source and target must lie apart, but they are {} and {}", source_, target_));
+                fmt::format("source and target must not contain one another, but they are {} and {}", source_,
+                            target_));
   const Dir* const dir = dir_.find();
   if (dir == nullptr || force) return;
   const std::string name(kBuild);
@@ -80,9 +81,9 @@ RepackTarget::RepackTarget(const Context& context, const std::string& source, co
                       compact(there)));
   } else {
     for (const std::string& entry : dir->list())
-      if (entry != kRecords)  // alone it is where an earlier run was stopped before it had begun
+      if (entry != kRecords)  // alone it is left by a run that was stopped before its first file
         throw Error(target_,
-                    "is not empty and holds no build of this program; --force writes into it all the same");
+                    "is not empty and was not written by this program; --force writes into it anyway");
   }
 }
 
@@ -96,7 +97,7 @@ void RepackTarget::open() {
   if (same_build_) return;
   for (const std::string& name : records().list())
     if (LockFile::lock_of(name) != lock && name != build) records().unlink(name);
-  records().sync();  // no record outlives what it was for
+  records().sync();  // no record of another build may survive
   records().write_atomically(build, compact(build_));
   same_build_ = true;
 }
@@ -115,8 +116,8 @@ std::optional<FileFigures> RepackTarget::finished(const RepackFile& file) const 
     if (figures.name == file.name &&
         (!json.contains(kFile) || same_but_ctime(json[kFile], file_stamp(*there))))
       return figures;
-  } catch (const Json::exception&) {  // not a record: written again
-    context_.os.note_once(path, path + ": is damaged and ignored; the file is written again");
+  } catch (const Json::exception&) {  // not a record
+    context_.os.note_once(path, path + ": is damaged; the file is written again");
   } catch (const Error& error) {
     context_.os.note_once(path, fmt::format("{}; the file is written again", error.what()));
   }
@@ -138,7 +139,7 @@ void RepackTarget::commit(File file, const std::string& name) {
   const Dir& dir = dir_.get();
   file.sync();
   if (!dir.leads_to(temporary_name(name), file))
-    throw Error(file.path(), "was exchanged by another process while it was written");
+    throw Error(file.path(), "was replaced by another process while it was being written");
   file.close();
   dir.rename(temporary_name(name), name);
   dir.open_dir(parent_of(name)).sync();

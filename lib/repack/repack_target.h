@@ -1,5 +1,5 @@
-// The directory that a repacked checkpoint is written to. In it, .repack-experts/ says what the build is
-// (build.json) and holds one record for each file that was written to its end; the rest is the checkpoint.
+// The directory that a new checkpoint is written to. Its .repack-experts/ describes the build (build.json)
+// and holds one record for each finished file; everything else is the checkpoint.
 #pragma once
 
 #include <memory>
@@ -16,40 +16,41 @@
 
 namespace planesmith {
 
-enum class LinkMode {
-  sym,
-  reflink,
-  copy
-};  // never hard links: they change the source's ctime, and with it its identity
+// How unchanged files get to the target. Never as hard links, which change the source's ctime and with it its
+// stat identity (FORMAT.md section 8).
+enum class LinkMode { sym, reflink, copy };
 LinkMode parse_link_mode(std::string_view text);  // anything else is a usage Error
 
 class RepackTarget {
  public:
-  // Makes nothing yet. `build`: everything that the result depends on. Errors: source and target are the same
-  // or one is in the other (usage); without `force`, a target that is not empty and not this build's.
+  // Creates nothing yet. `build`: everything that the result depends on. Errors: source and target are the
+  // same or one contains the other (usage); without `force`, a target that is not empty and not of this
+  // build.
   RepackTarget(const Context& context, const std::string& source, const std::string& target, Json build,
                bool force);
 
-  // Makes the directory, and keeps other processes out until destruction. Error: another one is at work here.
+  // Creates the directory and locks it until destruction. Error: another process holds the lock.
   void open();
 
-  // What an earlier run recorded of a file that is still there with the right size.
+  // The record of a file that an earlier run finished; none: no record, or the file's size or time has
+  // changed.
   std::optional<FileFigures> finished(const RepackFile& file) const;
 
   // Writes the file under a temporary name; finish() makes it durable, renames it and leaves the record.
   std::unique_ptr<RepackSink> writer(const RepackFile& file);
-  // Compares the file with what would be written; finish() reports whether it is the same.
+  // Writes nothing; compares the file with what is put. finish() reports whether all of it is the same.
   std::unique_ptr<RepackSink> checker(const RepackFile& file, std::function<void(bool same)> report) const;
 
-  // sym or reflink.
+  // mode: sym or reflink.
   void link(const NamedSize& file, LinkMode mode);
 
-  // A small file, in one step.
+  // Writes a small file atomically.
   void write_text(const std::string& name, const std::string& text);
 
-  std::uint64_t free_bytes() const;  // where the directory is or will be; UINT64_MAX: not known
-  // Bytes that writing these files takes besides what is there. A file that is replaced gives its room back
-  // when the new one is whole: of several only the largest counts. What a killed run left goes first.
+  std::uint64_t free_bytes() const;  // at the target; UINT64_MAX: not known
+  // Bytes of free space that writing these files needs. A replaced file frees its space only when its
+  // successor is complete, so the largest replaced file counts in addition. Leftovers of a killed run are
+  // removed first.
   std::uint64_t space_needed(const std::vector<const RepackFile*>& files) const;
   const std::string& directory() const { return target_; }
 
@@ -57,12 +58,12 @@ class RepackTarget {
   class Writer;
   const Dir& records() const { return *records_; }
   void put_record(const FileFigures& figures) const;
-  // Makes the file's directory, and what is recorded of the file is forgotten. Error: a link is in the way.
+  // Creates the file's directory and removes the file's record. Error: a link is in the way.
   void prepare(const std::string& name);
   void commit(File file, const std::string& name);
 
   const Context& context_;
-  std::string source_, target_;  // without links
+  std::string source_, target_;  // absolute, links resolved
   OutputDir dir_;
   std::optional<Dir> records_;
   Json build_;

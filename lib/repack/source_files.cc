@@ -22,11 +22,11 @@ SourceFiles::SourceFiles(const Context& context, const std::string& directory, s
 void SourceFiles::walk(const std::string& inside, int depth) {
   if (depth > kDeepest)
     throw Error(join(directory_, inside),
-                fmt::format("is nested more than {} deep; does a link lead back?", kDeepest));
+                fmt::format("is nested more than {} deep; does a link form a loop?", kDeepest));
   for (const std::string& entry : list_dir(context_.os, join(directory_, inside))) {
     const std::string name = join(inside, entry), path = join(directory_, name);
     if (!exists(context_.os, path)) {
-      left_out.push_back(name + " (a link that leads nowhere)");
+      left_out.push_back(name + " (a broken link)");
       continue;
     }
     const struct stat st = status(context_.os, path);
@@ -36,7 +36,7 @@ void SourceFiles::walk(const std::string& inside, int depth) {
       else
         walk(name, depth + 1);
     } else if (!S_ISREG(st.st_mode)) {
-      left_out.push_back(name + " (no regular file)");
+      left_out.push_back(name + " (not a regular file)");
     } else if (std::find(apart_.begin(), apart_.end(), name) == apart_.end()) {
       files.push_back({name, static_cast<std::uint64_t>(st.st_size)});
     }

@@ -1,4 +1,4 @@
-// What of a checkpoint's directory a new checkpoint takes over, and how its source is told from another.
+// The files of a checkpoint's directory that a new checkpoint takes over, and the fingerprint of a source.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace planesmith {
 
-// The regular files of a checkpoint's directory and of those below it. Directories whose names begin with a
-// dot are left out: they are not the checkpoint's but a downloader's or a version control's, and what they
-// say of the shards' contents would no longer be true.
+// The regular files in and below a checkpoint's directory. Directories whose names begin with a dot are left
+// out: they belong to a downloader or to version control, and what they record about the shards would no
+// longer be true.
 class SourceFiles {
  public:
   // apart: names of files that are not taken over, relative to the directory.
@@ -25,7 +25,8 @@ class SourceFiles {
   std::vector<std::string> apart_;
 };
 
-// Changes where the source does: names, sizes and times of all shards.
+// Changes when names, sizes or modification times of the shards change. Not the content fingerprint of
+// FORMAT.md section 10.
 std::string fingerprint(const Context& context, const Checkpoint& checkpoint);
 
 }  // namespace planesmith

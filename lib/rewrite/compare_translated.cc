@@ -1,6 +1,5 @@
-// translate --gate: both sides are dequantized in float64, as the serving side would, and compared element by
-// element. It reads what was written, and shares nothing with the jobs that wrote it but the way to find
-// modules.
+// translate --gate: dequantizes both checkpoints in float64, as the engine would, and compares them element
+// by element. It reads the finished files, and shares only find_modules() with the jobs that wrote them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +23,7 @@ bool compared_by_value(Scheme scheme) {
   return scheme == Scheme::nvfp4 || scheme == Scheme::mxfp4 || scheme == Scheme::fp8_block;
 }
 
-// One side's values, rows by rows.
+// The values of one side of the comparison, a few rows at a time.
 class Side {
  public:
   Side(const Context& context, const Checkpoint& checkpoint, const QuantModule& module)
@@ -141,13 +140,13 @@ class Comparison {
     context_.check_stop();
     const auto at = by_name_.find(here.name);
     if (at == by_name_.end())
-      return differ(fmt::format("'{}' is not quantized in the target, or lost", here.name));
+      return differ(fmt::format("'{}' is missing or not quantized in the target", here.name));
     const QuantModule& there = *at->second;
     if (here.rows != there.rows || here.cols != there.cols)
       return differ(fmt::format("'{}' is {} x {}, in the target {} x {}", here.name, here.rows, here.cols,
                                 there.rows, there.cols));
     if (!same_input_scale(here, there))
-      return differ(fmt::format("'{}' has another input scale in the target", here.name));
+      return differ(fmt::format("'{}' has a different input scale in the target", here.name));
     if (!compared_by_value(here.scheme) || !compared_by_value(there.scheme))
       return compare_parts(here, there);
     Side left(context_, source_, here), right(context_, target_, there);
@@ -206,7 +205,7 @@ class Comparison {
 
   void compare(const Tensor& tensor) {
     const Tensor* other = target_.find(tensor.name);
-    if (other == nullptr) return differ(fmt::format("'{}' is lost", tensor.name));
+    if (other == nullptr) return differ(fmt::format("'{}' is missing in the target", tensor.name));
     if (!same_bytes({&tensor, 0, tensor.size, tensor.shape}, {other, 0, other->size, other->shape}))
       return differ(fmt::format("'{}' differs", tensor.name));
     const std::lock_guard<std::mutex> lock(mutex_);

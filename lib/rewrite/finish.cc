@@ -35,7 +35,7 @@ std::string drafter_of(const std::string& name) {
   return layers == std::string::npos ? module_of(name) : name.substr(0, name.find('.', layers + 7));
 }
 
-// How a recipe of this kind excludes all that is below a module.
+// The pattern by which a recipe of this kind excludes a module and everything below it.
 std::string pattern_for(const QuantRecipe& recipe, const std::string& drafter) {
   if (recipe.method == "modelopt") return drafter + "*";
   if (recipe.method == "fp8") return drafter;
@@ -78,7 +78,7 @@ class Finish {
   }
 
   void take_drafters() {
-    std::set<std::string> modules;  // of drafters that are here, perhaps quantized
+    std::set<std::string> modules;  // drafter modules of the quantized checkpoint, which may be quantized too
     for (const Tensor& tensor : here_.tensors())
       if (is_drafter(tensor, here_)) {
         modules.insert(module_of(tensor.name));
@@ -105,7 +105,7 @@ class Finish {
           exact_size(bytes)));
   }
 
-  // Adds what excludes the drafters to every list that the recipe has.
+  // Adds the drafters to every list of excluded modules that the recipe has.
   void list_drafters() {
     std::set<std::string> open;
     for (const std::string& name : floats_)
@@ -143,7 +143,7 @@ class Finish {
     what_.texts.emplace(kModeloptConfig, file.text());
   }
 
-  // The source knows the number; where it says none, it is what is there.
+  // Takes the number from the source; where the source has none, the quantized checkpoint's stays.
   void count_drafters() {
     constexpr std::string_view kKey = "num_nextn_predict_layers";
     const Json& here = config_value(here_.config(), kKey);
@@ -168,7 +168,7 @@ class Finish {
     const auto taken = what_.taken.find(std::string(kTokenizer));
     const std::string path = taken != what_.taken.end() ? taken->second : join(here_.directory(), kTokenizer);
     if (!exists(context_.os, path)) return;
-    // Vocabularies have 20 MiB, and take ten times as much while they are looked at.
+    // A vocabulary has up to 20 MiB and takes ten times as much memory while it is parsed.
     JsonText tokenizer(read_text(context_.os, path, context_.memory / 8), path, context_.memory / 2);
     bool changed = false;
     for (const std::string_view key : {"truncation", "padding"})
@@ -194,7 +194,7 @@ class Finish {
     const auto metadata = index.find("metadata");
     if (metadata == index.end() || !metadata->is_object() || !metadata->contains("total_size") ||
         (*metadata)["total_size"] != total)
-      step("the index is written anew: its total_size was not that of the tensors");
+      step("the index is rewritten: its total_size was not that of the tensors");
   }
 
   const Context& context_;
@@ -204,7 +204,7 @@ class Finish {
   NewShards shards_;
   JsonText config_;
   Rewrite what_;
-  std::set<std::string> drafters_, floats_;  // drafters that will be there; names of their float weights
+  std::set<std::string> drafters_, floats_;  // drafters of the result; names of their float weights
   FinishResult result_;
 };
 

@@ -45,7 +45,7 @@ class Finder {
   void sort_out(const Tensor& tensor) {
     const std::uint64_t layers = found_.geometry.layers;
     TensorName name = parse_tensor_name(tensor.name, layers, tensor.shape.size());
-    if (name.kind == TensorName::Kind::strange_expert)  // perhaps one without ".weight"
+    if (name.kind == TensorName::Kind::strange_expert)  // the name may lack ".weight"
       if (const TensorName longer =
               parse_tensor_name(tensor.name + std::string(kWeight), layers, tensor.shape.size());
           longer.kind == TensorName::Kind::expert)
@@ -84,7 +84,7 @@ class Finder {
     experts.resize(g.experts);
     FloatMatrix& place = experts[expert][static_cast<std::size_t>(projection)];
     if (place.tensor != nullptr)
-      throw refuse(*matrix.tensor, fmt::format("means the same as tensor '{}'", place.tensor->name));
+      throw refuse(*matrix.tensor, fmt::format("is the same weight as tensor '{}'", place.tensor->name));
     matrix.rows = projection == Projection::w2 ? g.hidden : g.intermediate;
     matrix.cols = projection == Projection::w2 ? g.intermediate : g.hidden;
     place = std::move(matrix);
@@ -95,11 +95,10 @@ class Finder {
     std::vector<std::uint64_t> turned = expected;
     std::swap(turned[turned.size() - 1], turned[turned.size() - 2]);
     throw refuse(
-        tensor,
-        fmt::format("has shape {}; {} was expected{}", shape_text(tensor.shape), shape_text(expected),
-                    tensor.shape == turned
-                        ? " (rows and columns are exchanged in this architecture, which is not supported)"
-                        : ""));
+        tensor, fmt::format("has shape {}; {} was expected{}", shape_text(tensor.shape), shape_text(expected),
+                            tensor.shape == turned
+                                ? " (this architecture stores the matrix transposed, which is not supported)"
+                                : ""));
   }
 
   void add_one(const Tensor& tensor, const TensorName& name) {

@@ -1,5 +1,5 @@
-// The routed experts of a checkpoint that is not quantized yet: BF16, F16 or F32, one tensor for each or
-// all of a layer in one.
+// The routed experts of a checkpoint that is not quantized: BF16, F16 or F32, one tensor for each matrix or
+// one for all experts of a layer.
 #pragma once
 
 #include <array>
@@ -12,11 +12,11 @@
 namespace planesmith {
 
 struct FloatMatrix {
-  const Tensor* tensor = nullptr;  // that it is, or is a part of
-  std::uint64_t offset = 0;        // bytes, in the tensor
+  const Tensor* tensor = nullptr;  // that holds the matrix, alone or fused
+  std::uint64_t offset = 0;        // bytes, from the start of the tensor's data
   std::uint64_t rows = 0, cols = 0;
   FloatType type = FloatType::bf16;
-  std::string module;  // "model.layers.1.mlp.experts.0.gate_proj", also where the source has it fused
+  std::string module;  // "model.layers.1.mlp.experts.0.gate_proj", also where the source is fused
 };
 
 struct FloatExperts {
@@ -26,21 +26,21 @@ struct FloatExperts {
   };
   format::Geometry geometry;
   std::vector<Layer> layers;           // sorted by index
-  std::vector<const Tensor*> tensors;  // all that the experts are made of
+  std::vector<const Tensor*> tensors;  // all tensors that hold experts
   bool fused = false;
 };
 
-// Fused tensors are [E, 2I, H] (gate rows first) and [E, H, I], named gate_up_proj and down_proj; all names
-// with or without ".weight". Errors: no routed experts, experts of other dtypes (with the command that takes
-// them), one missing, shapes that do not agree with config.json.
+// Fused tensors are gate_up_proj [E, 2I, H] (gate rows first) and down_proj [E, H, I]; all names with or
+// without ".weight". Errors: no routed experts; other dtypes (names the command that takes them); a missing
+// expert; shapes that do not agree with config.json.
 FloatExperts find_float_experts(const Checkpoint& checkpoint);
 
-// The error that names the first of these weights of a matrix that is not finite, where there is one. first:
-// of the values, counted in the matrix.
+// Throws the error that names the first non-finite one of these values, if there is one. first: index of the
+// first value in the matrix, row-major.
 void refuse_nonfinite(const Checkpoint& checkpoint, const FloatMatrix& matrix, const FloatValues& values,
                       std::uint64_t first);
 
-// The type of a dtype; none: not a float that can be quantized.
+// None: not a float type that can be quantized.
 std::optional<FloatType> float_type(Dtype dtype);
 
 }  // namespace planesmith

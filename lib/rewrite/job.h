@@ -1,5 +1,4 @@
-// One piece of work of a checkpoint that is written anew: it makes one tensor or several that belong
-// together.
+// A unit of work in rewriting a checkpoint: it makes one tensor, or several that belong together.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +19,21 @@ struct NewTensor {
   Dtype dtype = Dtype::other;
   std::vector<std::uint64_t> shape;
   std::string dtype_text{};  // only where dtype is `other`
-  std::uint64_t bytes = 0;   // 0: what dtype and shape say
+  std::uint64_t bytes = 0;   // 0: follows from dtype and shape
 };
 std::uint64_t size_of(const NewTensor& tensor);
 
-// Bytes of a shard of a source.
+// Where bytes are in a shard of a source.
 struct Place {
-  const std::string* path = nullptr;  // of the shard; the checkpoint that it belongs to keeps it
-  std::uint64_t offset = 0;           // in the file
+  const std::string* path = nullptr;  // of the shard; owned by the Checkpoint
+  std::uint64_t offset = 0;           // from the start of the file
 };
 Place place_of(const Checkpoint& checkpoint, const Tensor& tensor, std::uint64_t offset = 0);
 
-// What a job works with: sources to read, its tensors to write, room of its own.
+// What a job works with: reads sources, writes its tensors, has scratch memory. One per worker.
 class JobIo {
  public:
-  static constexpr std::uint64_t kPieceBytes = 512 * kKiB;  // what is read at a time, at most
+  static constexpr std::uint64_t kPieceBytes = 512 * kKiB;  // most that is read at a time
   static constexpr std::uint64_t kScratchBytes = 2 * kPieceBytes;
 
   // worker: the number of the thread that it is for.
@@ -43,7 +42,7 @@ class JobIo {
   virtual ~JobIo() = default;
 
   void read(const Place& from, std::uint64_t skip, Bytes to);
-  // Bytes of the job's tensor number `tensor`, from `offset` of the tensor on; any order.
+  // Writes bytes of the job's tensor number `tensor`, starting at `offset` in it; in any order.
   virtual void put(std::size_t tensor, std::uint64_t offset, ConstBytes bytes) = 0;
   void put_f32(std::size_t tensor, float value);
 
@@ -70,7 +69,7 @@ class Job {
   Job(const Job&) = delete;
   const std::vector<NewTensor>& makes() const { return makes_; }
 
-  // Parts may be done in any order, at once, and again.
+  // Parts may run in any order, concurrently and repeatedly.
   virtual std::size_t parts() const { return 1; }
   virtual void run(std::size_t part, JobIo& io) const = 0;
 
@@ -78,7 +77,7 @@ class Job {
   std::vector<NewTensor> makes_;
 };
 
-// Bytes as they are, perhaps under another name or in another shape.
+// Copies bytes unchanged, possibly under another name or with another shape.
 class CopyJob : public Job {
  public:
   CopyJob(NewTensor makes, Place from);

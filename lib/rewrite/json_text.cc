@@ -11,9 +11,9 @@
 namespace planesmith {
 namespace {
 
-// A member of a JSON object in text that is known to be well-formed.
+// A member of a JSON object, in text that is known to be well-formed.
 struct Member {
-  std::size_t begin = std::string::npos, value = 0, end = 0;  // the key's quote, the value, behind the value
+  std::size_t begin = std::string::npos, value = 0, end = 0;  // the key's quote, the value, past the value
   bool found() const { return begin != std::string::npos; }
 };
 
@@ -45,7 +45,7 @@ std::size_t skip_value(const std::string& text, std::size_t at) {
   return at;
 }
 
-// Of the object whose brace is at `open`; the last of the name, as readers take it.
+// The member of the object whose brace is at `open`. Of several with this name the last, which readers use.
 Member find_member(const std::string& text, std::size_t open, std::string_view name) {
   Member member;
   std::size_t at = skip_space(text, open + 1);
@@ -62,7 +62,7 @@ Member find_member(const std::string& text, std::size_t open, std::string_view n
   return member;
 }
 
-// Indented like the rest of the file.
+// Serializes the value with the indentation of the file.
 std::string indented(const OrderedJson& value, const std::string& text, std::size_t depth) {
   const std::size_t line = text.find('\n');
   const std::size_t width = line == std::string::npos
@@ -82,7 +82,8 @@ void set_member(std::string& text, std::size_t open, std::string_view name, cons
     text.replace(there.value, there.end - there.value, json);
     return;
   }
-  const std::size_t close = skip_value(text, skip_space(text, open + 1));  // of an empty object: its brace
+  const std::size_t close =
+      skip_value(text, skip_space(text, open + 1));  // of an empty object: its closing brace
   std::size_t end = open + 1, at = skip_space(text, open + 1);
   bool empty = true;
   while (at < text.size() && text[at] == '"') {
@@ -106,7 +107,7 @@ void drop_member(std::string& text, std::size_t open, std::string_view name) {
     std::size_t begin = there.begin, end = there.end;
     if (const std::size_t next = skip_space(text, end); text[next] == ',') {
       end = skip_space(text, next + 1);
-    } else {  // the last: the comma before it goes
+    } else {  // the last member: the comma before it is removed
       begin = text.find_last_of(",{", begin - 1);
       if (text[begin] == '{') ++begin;
     }

@@ -1,4 +1,4 @@
-// Changes members of a JSON file and leaves the rest of its text as it is, byte for byte.
+// Changes members of a JSON file and leaves the rest of its text unchanged, byte for byte.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@ using OrderedJson = nlohmann::ordered_json;
 
 class JsonText {
  public:
-  using Keys = std::initializer_list<std::string_view>;  // from the top down
+  using Keys = std::initializer_list<std::string_view>;  // path of keys, outermost first
 
-  // Error: not a JSON object, or one that takes more than max_memory while it is looked at. path: for errors.
+  // Error: not a JSON object, or parsing it takes more than max_memory bytes. path: for errors.
   JsonText(std::string text, std::string path, std::uint64_t max_memory = kMostJsonMemory);
   const std::string& text() const { return text_; }
 
-  OrderedJson value(Keys keys) const;  // null where it is not there
-  // Puts the value in place of the one that is there, or at the end of its object. Nothing where the object
-  // that should hold it is not there.
+  OrderedJson value(Keys keys) const;  // null: no such member
+  // Replaces the member's value, or adds the member at the end of its object. Does nothing where that object
+  // is missing.
   void set(Keys keys, const OrderedJson& value);
   void drop(Keys keys);
 
  private:
-  // The brace of the object that holds the last of the keys; npos: it is not there.
+  // Offset of the brace of the object that holds the last key; npos: no such object.
   std::size_t holder(Keys keys) const;
   std::string text_, path_;
 };

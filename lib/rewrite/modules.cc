@@ -75,11 +75,9 @@ class Finder {
     const std::string_view word =
         dot == std::string::npos ? std::string_view() : std::string_view(tensor.name).substr(dot + 1);
     if (std::find(std::begin(kForeign), std::end(kForeign), word) != std::end(kForeign))
-      throw refuse(
-          tensor,
-          fmt::format(
-              "is of {}, which is not served; start from the model's float weights (repack-experts quantize)",
-              recipe_.method.empty() ? "a packed integer format" : recipe_.title()));
+      throw refuse(tensor, fmt::format("is in {}, which the engine does not serve; start from the model's "
+                                       "float weights (repack-experts quantize)",
+                                       recipe_.method.empty() ? "a packed integer format" : recipe_.title()));
     if (is_word(word))
       modules_[tensor.name.substr(0, dot)].emplace(word, View{&tensor, 0, tensor.size, tensor.shape});
     else
@@ -100,8 +98,8 @@ class Finder {
       word.erase(0, 1);
       if (word == "blocks" || word == "scales" || word == "bias")
         throw refuse(tensor,
-                     "is of experts as gpt-oss has them, fused and with biases, which are not served; there "
-                     "is no translation");
+                     "belongs to fused experts with biases (gpt-oss), which the engine does not serve; they "
+                     "cannot be translated");
       if (!is_word(word) && is_word("weight_" + word)) word = "weight_" + word;
       if (!is_word(word)) continue;
       if (word == "weight" && is_float(tensor.dtype)) return false;  // not quantized
@@ -111,11 +109,12 @@ class Finder {
     return false;
   }
 
-  // [E, rows of all projections, ...], or one scalar for each expert, or for each expert and projection.
+  // Splits [E, rows of all projections, ...], or scalars: one for each expert, or for each expert and
+  // projection.
   void split(const Tensor& tensor, const std::string& stem, const Fused& fused, const std::string& word) {
     const std::uint64_t experts = tensor.shape[0], projections = fused.projections.size();
     if (experts == 0)
-      throw refuse(tensor, fmt::format("has shape {}; the number of experts was expected first",
+      throw refuse(tensor, fmt::format("has shape {}; the first dimension should be the number of experts",
                                        shape_text(tensor.shape)));
     const std::uint64_t each = tensor.size / experts;
     const bool scalar =
@@ -125,7 +124,7 @@ class Finder {
       throw refuse(
           tensor,
           fmt::format(
-              "has shape {}: its rows do not divide between gate and up; a scale's block lies in both",
+              "has shape {}: its rows cannot be divided between gate and up; a scale block covers both",
               shape_text(tensor.shape)));
     const std::uint64_t size = shared ? each : each / projections;
     for (std::uint64_t e = 0; e < experts; ++e)
@@ -197,7 +196,7 @@ class Finder {
                                module.cols, describe(module.scheme)));
   }
 
-  // By dtypes and shapes; the recipe decides where a shape could be two things.
+  // Decides by dtypes and shapes, and by the recipe where a shape is ambiguous.
   static Scheme scheme_of(const QuantModule& module, const View& weight, const View& scale,
                           const QuantGroup* group) {
     const Dtype w = weight.dtype(), s = scale.dtype();

@@ -14,7 +14,8 @@ std::string_view text_of(const NewTensor& tensor) {
   return tensor.dtype == Dtype::other ? std::string_view(tensor.dtype_text) : name(tensor.dtype);
 }
 
-// As the reference writer sorts them: wide elements first, which keeps all aligned, then by name.
+// Sorted as the safetensors library does it: wide elements first, which keeps all tensors aligned, then by
+// name.
 struct Item {
   const NewTensor* tensor;
   std::size_t work, number;

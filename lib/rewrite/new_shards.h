@@ -1,5 +1,5 @@
-// The shards of a checkpoint that is written anew: which tensors are taken over, which are made, and where
-// each byte of each new shard goes, all known before the first write.
+// The shards of a rewritten checkpoint: which tensors are copied, which are made, and where each byte of each
+// new shard goes. All of it is known before the first write.
 #pragma once
 
 #include <map>
@@ -13,12 +13,12 @@
 
 namespace planesmith {
 
-// A shard that comes out larger is cut into several; what Hugging Face's tools aim at, too.
+// Bytes. A larger shard is cut into several, as Hugging Face's tools do it.
 inline constexpr std::uint64_t kMostShardBytes = 5'000'000'000;
 
 struct NewShard {
-  RepackFile file;     // name, bytes, and how many tensors were made anew; no tasks
-  std::string header;  // with its length; empty: not a shard but a file that is copied
+  RepackFile file;     // name, bytes, and the number of tensors that jobs make; no tasks
+  std::string header;  // with its 8 length bytes; empty: not a shard but a copied file
   struct Work {
     const Job* job;
     std::vector<std::uint64_t> offsets;  // in the file, of each tensor that the job makes
@@ -30,9 +30,9 @@ class NewShards {
  public:
   explicit NewShards(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
-  // The tensor is not taken over; its shard is written anew.
+  // Leaves the tensor out of the new checkpoint; its shard is rewritten.
   void replace(const Tensor& tensor);
-  // The job's tensors go into this shard (of the source, or a new one).
+  // Adds the job's tensors to this shard, one of the source or a new one.
   void add(const std::string& shard, std::unique_ptr<Job> job);
   void add(const Tensor& beside, std::unique_ptr<Job> job) {
     add(checkpoint_.shards()[beside.shard].name, std::move(job));
@@ -40,10 +40,11 @@ class NewShards {
 
   // Shards of the source in which nothing changes.
   std::vector<std::string> untouched() const;
-  // The others. Tensors that are not replaced are copied. Call once. Error: two tensors of one name, with
-  // the source's untouched ones counted.
+  // The rewritten shards. Tensors that are not replaced are copied. Call once. Error: two tensors with one
+  // name, untouched shards included.
   std::vector<NewShard> lay_out();
-  // After lay_out(): shard by tensor name, all tensors of the new checkpoint, and their bytes.
+  // Valid after lay_out(): the shard of each tensor of the new checkpoint by name, and the bytes of all
+  // tensors.
   const std::map<std::string, std::string>& index() const { return index_; }
   std::uint64_t total_size() const { return total_size_; }
   std::uint64_t made() const { return made_; }  // tensors that jobs of add() make
@@ -54,7 +55,6 @@ class NewShards {
 
   const Checkpoint& checkpoint_;
   std::map<std::string, std::vector<std::unique_ptr<Job>>> groups_;  // by shard
-  std::vector<std::unique_ptr<Job>> copies_;
   std::set<const Tensor*> replaced_;
   std::map<std::string, std::string> index_;
   std::uint64_t total_size_ = 0, made_ = 0;

@@ -117,14 +117,13 @@ Modules modules_of(const Checkpoint& checkpoint, Fp4 to, const FloatExperts& exp
   for (const Tensor& tensor : checkpoint.tensors()) {
     if (taken.contains(&tensor) || tensor.shape.size() < 2) continue;
     if (tensor.name.ends_with(kWeight) && !float_type(tensor.dtype)) {
-      // MXFP4 experts stand beside FP8 blocks in DeepSeek-V4's layout; nothing stands beside NVFP4 but
-      // floats.
+      // DeepSeek-V4's layout has FP8 blocks beside MXFP4 experts; beside NVFP4 experts only floats are
+      // allowed.
       if (to == Fp4::mxfp4 && tensor.dtype == Dtype::f8_e4m3) continue;
-      throw Error(
-          checkpoint.shard_path(tensor),
-          fmt::format("has dtype {}: is quantized already, though the routed experts are not; quantize "
-                      "takes checkpoints of floats",
-                      dtype_text(tensor)))
+      throw Error(checkpoint.shard_path(tensor),
+                  fmt::format("has dtype {}, so it is quantized already, although the routed experts are "
+                              "not; quantize needs a checkpoint of floats",
+                              dtype_text(tensor)))
           .in_tensor(tensor.name)
           .at(tensor.described_at);
     }
@@ -133,13 +132,13 @@ Modules modules_of(const Checkpoint& checkpoint, Fp4 to, const FloatExperts& exp
     else if (tensor.name.find(".experts.") != std::string::npos)  // a drafter's fused experts
       modules.unquantized.insert(tensor.name.substr(0, tensor.name.rfind('.')));
   }
-  // A head that is the embedding is a module without a tensor.
+  // A head tied to the embedding is a module without a tensor.
   if (config_value(checkpoint.config(), "tie_word_embeddings") == true) modules.unquantized.insert("lm_head");
   return modules;
 }
 
-// A checkpoint of a family that the engine takes MXFP4 experts of: the rest as it stands. This method's list
-// has no globs: each module by its name, the experts of a drafter's layer by one.
+// The layout of a model whose MXFP4 experts the engine serves; everything else stays as it is. This method's
+// list has no globs: it names each module, and the experts of a drafter's layer by one entry.
 OrderedJson mxfp4_config(const std::vector<std::string>& excluded) {
   return {{"quant_method", "fp8"},
           {"fmt", "e4m3"},
@@ -153,7 +152,7 @@ OrderedJson mxfp4_config(const std::vector<std::string>& excluded) {
 Fp4 parse_fp4(std::string_view text) {
   if (text == "nvfp4") return Fp4::nvfp4;
   if (text == "mxfp4") return Fp4::mxfp4;
-  throw Error(ErrorCode::usage, "", fmt::format("--to: '{}' is none of nvfp4, mxfp4", printable(text)));
+  throw Error(ErrorCode::usage, "", fmt::format("--to: '{}' is not one of nvfp4, mxfp4", printable(text)));
 }
 
 QuantizeResult quantize(const Context& context, Fp4 to, const RewriteOptions& options) {

@@ -70,7 +70,7 @@ std::string with_quantization(const Context& context, const Checkpoint& checkpoi
   const std::string path = join(checkpoint.directory(), kConfigName);
   constexpr std::string_view kKey = "quantization_config";
   JsonText config(read_text(context.os, path, kMostConfigBytes), path);
-  config.drop({"text_config", kKey});  // where config_value() would look first
+  config.drop({"text_config", kKey});  // config_value() would look there first
   config.set({kKey}, quantization);
   for (const auto& [name, value] : more.items()) config.set({name}, value);
   return config.text();

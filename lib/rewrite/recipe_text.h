@@ -1,5 +1,5 @@
-// What a quantized checkpoint says of itself: config.json's quantization_config, and hf_quant_config.json of
-// the checkpoints that modelopt wrote.
+// How a quantized checkpoint describes itself: quantization_config in config.json, and modelopt's
+// hf_quant_config.json.
 #pragma once
 
 #include <map>
@@ -16,9 +16,9 @@ namespace planesmith {
 inline constexpr std::uint64_t kMostConfigBytes = 16 * kMiB;
 inline constexpr std::string_view kModeloptConfig = "hf_quant_config.json";
 
-// The modules that are not quantized, as modelopt lists them: a module's name, or the shortest part of it
-// that begins no quantized module's name, with a star. Modules are what has a weight of two dimensions or
-// more.
+// The unquantized modules as modelopt lists them: a module's name, or its shortest prefix (of whole
+// components) that begins no quantized module's name, followed by "*". A module is whatever has a weight of
+// two or more dimensions.
 std::vector<std::string> excluded_modules(const std::set<std::string>& quantized,
                                           const std::set<std::string>& unquantized);
 
@@ -27,12 +27,13 @@ std::vector<std::string> excluded_modules(const std::set<std::string>& quantized
 OrderedJson modelopt_config(const std::string& algorithm, const std::vector<std::string>& excluded);
 OrderedJson modelopt_file(const std::string& algorithm, const std::vector<std::string>& excluded);
 
-// The same of several formats: `layers` has the algorithm of each module, experts of a layer under one name.
+// The same for several formats (both files): `layers` has the algorithm of each module; the experts of a
+// layer share one entry.
 std::pair<OrderedJson, OrderedJson> mixed_config(const std::map<std::string, std::string>& layers,
                                                  const std::vector<std::string>& excluded);
 
-// config.json's text with this quantization_config in place of the one it has, wherever that is, everything
-// else byte for byte. `more`: members of the top that are set likewise.
+// The text of config.json with this quantization_config in place of any other, at the top or in text_config;
+// the rest stays byte for byte. `more`: other top-level members to set.
 std::string with_quantization(const Context& context, const Checkpoint& checkpoint,
                               const OrderedJson& quantization,
                               const OrderedJson& more = OrderedJson::object());

@@ -16,13 +16,13 @@
 namespace planesmith {
 namespace {
 
-// One shard on its way.
+// One shard that is being written.
 class Work {
  public:
   explicit Work(const NewShard& shard) : shard_(&shard) {
     for (const NewShard::Work& work : shard.work) left_ += work.job->parts();
   }
-  // A thread that waited for one that failed gets the same error.
+  // If opening failed in another thread, throws the same error.
   template <class Make>
   RepackSink& open(const Make& make) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -37,7 +37,7 @@ class Work {
     }
     return *sink_;
   }
-  // By the one that did the last part.
+  // The thread that completes the last part finishes the shard.
   void done() {
     if (left_.fetch_sub(1) == 1) finish();
   }
@@ -203,7 +203,7 @@ RewriteResult rewrite(const Context& context, const Checkpoint& checkpoint, NewS
     context.progress.end();
     for (std::size_t i = 0; i < files.size(); ++i)
       if (same[i] == 0) {
-        context.progress.say(files[i].file.name + " is not what it should be; it is written again");
+        context.progress.say(files[i].file.name + " has wrong content; it is written again");
         there[i] = false;
       }
   }
@@ -233,7 +233,7 @@ RewriteResult rewrite(const Context& context, const Checkpoint& checkpoint, NewS
   context.progress.end();
   if (options.link != LinkMode::copy)
     for (const NamedSize& file : others.files) target.link(file, options.link);
-  // A checkpoint whose index is there is whole.
+  // The index comes last: a checkpoint that has one is complete.
   for (const auto& [name, text] : texts)
     if (name != kIndexName) target.write_text(name, text);
   target.write_text(std::string(kIndexName), texts.at(std::string(kIndexName)));

@@ -17,7 +17,7 @@
 namespace planesmith {
 namespace {
 
-// What a module becomes.
+// The scheme that a module is translated to.
 struct Target {
   Scheme scheme = Scheme::none;
   bool activations = false;
@@ -97,7 +97,7 @@ class Translation {
   }
   void add(const View& beside, std::unique_ptr<Job> job) { shards_.add(*beside.tensor, std::move(job)); }
 
-  // The bytes as they are, under this name.
+  // Copies the bytes under this name; does nothing where name, dtype and shape are right already.
   void copy(const QuantModule& module, const View& view, std::string_view word, Dtype dtype,
             std::vector<std::uint64_t> shape) {
     const std::string name = fmt::format("{}.{}", module.name, word);
@@ -174,7 +174,7 @@ class Translation {
         }
         break;
       default:
-        break;  // in a served layout, as refuse_unserved() found
+        break;  // refuse_unserved() has found a served layout
     }
     targets_[target].push_back(&module);
     if (changed_)
@@ -183,7 +183,7 @@ class Translation {
       ++result_.kept;
   }
 
-  // Gate and up of the same parent share weight_scale_2, so that one job makes both.
+  // Gate and up of the same parent share weight_scale_2, so one job makes both.
   void cast(const QuantModule& module) {
     const std::size_t dot = module.name.rfind('.');
     const std::string parent = module.name.substr(0, dot + 1), last = module.name.substr(dot + 1);
@@ -193,7 +193,7 @@ class Translation {
       if ((last != gate && last != up) || mate == by_name_.end() || mate->second->scheme != Scheme::mxfp4)
         continue;
       if (last == up)
-        together.clear();  // done with its gate
+        together.clear();  // its gate's job makes it
       else
         together.push_back(mate->second);
     }
@@ -204,7 +204,7 @@ class Translation {
     add(module.weight(), std::move(job));
   }
 
-  // Before the first write, so that nothing of a refused translation is left.
+  // Called before the first write, so that a refused translation leaves nothing behind.
   void refuse_out_of_reach(const Context& context) const {
     struct Reader : JobIo {
       using JobIo::JobIo;
@@ -220,7 +220,7 @@ class Translation {
     });
   }
 
-  // The modules without a scheme, as their names stand in the checkpoint.
+  // The names of the unquantized modules.
   std::vector<std::string> plain_names() const {
     return {modules_.unquantized.begin(), modules_.unquantized.end()};
   }
@@ -242,9 +242,9 @@ class Translation {
         if (target.scheme == Scheme::fp8_block) blocks.insert({target.block_rows, target.block_cols});
       if (blocks.size() > 1)
         throw Error(checkpoint_.directory(),
-                    "has FP8 modules in blocks of several sizes; config.json can name one");
+                    "has FP8 modules in blocks of several sizes; config.json can name only one size");
       result_.to = schemes.contains(Scheme::mxfp4) ? "MXFP4 in DeepSeek-V4's layout" : "FP8 in blocks";
-      if (recipe_.method == "fp8") return;  // says so already
+      if (recipe_.method == "fp8") return;  // config.json says so already
       const auto [rows, cols] =
           blocks.empty() ? std::pair<std::uint64_t, std::uint64_t>{128, 128} : *blocks.begin();
       OrderedJson config = {{"activation_scheme", "dynamic"}, {"fmt", "e4m3"}, {"quant_method", "fp8"}};
@@ -290,7 +290,8 @@ class Translation {
     what.texts.emplace(kModeloptConfig, file.dump(4, ' ', true));
   }
 
-  // Experts of a layer under one name, as modelopt lists them, where all are alike.
+  // Algorithm by module. The experts of a layer share one entry, as in modelopt's files, if all have the same
+  // algorithm.
   std::map<std::string, std::string> layers() const {
     std::map<std::string, std::string> out, of_each;
     std::set<std::string> unlike;
@@ -322,9 +323,9 @@ class Translation {
   NewShards shards_;
   std::map<std::string, const QuantModule*> by_name_;
   std::map<Target, std::vector<const QuantModule*>> targets_;
-  std::vector<const CastJob*> casts_;  // that shards_ has
+  std::vector<const CastJob*> casts_;  // owned by shards_
   std::set<const Tensor*> taken_;
-  bool changed_ = false;  // something of the module at hand
+  bool changed_ = false;  // whether add() changed anything in the current module
   TranslateResult result_;
 };
 

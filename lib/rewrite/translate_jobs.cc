@@ -13,9 +13,9 @@
 namespace planesmith {
 namespace {
 
-constexpr int kReach = 17;                    // 2^8 down to e4m3's least, 2^-9
-constexpr std::uint64_t kBlockBytes = 16;     // of a block's nibbles
-constexpr std::uint64_t kBlocks = 16 * kKiB;  // at a time
+constexpr int kReach = 17;                    // exponents from 2^8 down to e4m3's smallest, 2^-9
+constexpr std::uint64_t kBlockBytes = 16;     // packed nibbles of a block
+constexpr std::uint64_t kBlocks = 16 * kKiB;  // blocks at a time
 
 // 2^(8 - below) as e4m3, for below = 0 .. 17.
 std::uint8_t power_as_e4m3(int below) {
@@ -123,10 +123,9 @@ void CastJob::refuse_out_of_reach(JobIo& io) const {
       }
     }
     if (outside != 0)
-      throw Error(*scales_[m].path,
-                  fmt::format("{} of its {} blocks are more than 2^{} below the largest, out of the reach of "
-                              "NVFP4's scales; --lossy rounds them",
-                              outside, count, kReach))
+      throw Error(*scales_[m].path, fmt::format("{} of its {} blocks are more than 2^{} below the largest, "
+                                                "beyond the range of NVFP4's scales; --lossy rounds them",
+                                                outside, count, kReach))
           .in_tensor(modules_[m]->scale().tensor->name);
   }
 }

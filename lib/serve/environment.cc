@@ -29,7 +29,7 @@ std::string variable(std::string_view name) {
   return name.empty() ? std::string(kPrefix) : fmt::format("{}_{}", kPrefix, name);
 }
 
-// Reads values as the engine does, and says which it could not read.
+// Parses values as the engine does and records those that it could not parse.
 class Reader {
  public:
   Reader(const Environment& environment, Findings& findings)
@@ -50,7 +50,7 @@ class Reader {
     const std::string* value = find(name);
     return value == nullptr ? "" : std::string(stripped(*value));
   }
-  // A number of GiB, or none where the engine would fail on it.
+  // A number of GiB; none: the engine would fail on it.
   std::optional<double> number(std::string_view name, std::string_view text) const {
     const std::string value(stripped(text));
     char* end = nullptr;
@@ -146,7 +146,7 @@ EngineSettings read_settings(const Environment& environment, Findings& findings)
     const auto* const found = std::find_if(std::begin(format::kZeroModes), std::end(format::kZeroModes),
                                            [&](format::ZeroMode mode) { return name(mode) == text; });
     if (found == std::end(format::kZeroModes))
-      reader.problem("ZERO_MODE", *value, "is none of auto, sign, alt; the engine would not start");
+      reader.problem("ZERO_MODE", *value, "is not one of auto, sign, alt; the engine would not start");
     else
       settings.zero_mode = *found;
   }
@@ -165,9 +165,9 @@ EngineSettings read_settings(const Environment& environment, Findings& findings)
     settings.ks.assign(std::begin(format::kDefaultKs), std::end(format::kDefaultKs));
   }
   if (settings.planes_cache && stripped(*settings.planes_cache).size() != settings.planes_cache->size())
-    reader.warn(
-        "PLANES_CACHE", fmt::format("'{}'", *settings.planes_cache),
-        "begins or ends with white space, which the engine does not strip: another directory is meant");
+    reader.warn("PLANES_CACHE", fmt::format("'{}'", *settings.planes_cache),
+                "begins or ends with white space, which the engine does not strip: it would look in another "
+                "directory");
   return settings;
 }
 

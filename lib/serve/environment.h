@@ -1,5 +1,5 @@
-// How the engine is told which files to open: its environment, read as it reads it and written so that it
-// finds ours (ENGINE.md sections 1 and 4).
+// The engine's environment, which tells it which files to open: parsed as the engine does it, and written so
+// that it finds our files (ENGINE.md sections 1 and 4).
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ using Environment = std::map<std::string, std::string>;
 
 inline constexpr std::string_view kPrefix = "VLLM_MOE_W2";
 
-// An env file as docker reads it: NAME=VALUE, the value as it stands; blank lines and those that begin with #
-// are skipped; a bare NAME is taken from `inherited`. Errors (usage): a line that docker would refuse.
+// Parses an env file as docker does: NAME=VALUE, the value verbatim; blank lines and lines that begin with #
+// are skipped; a bare NAME takes its value from `inherited`. Error (usage): a line that docker would refuse.
 Environment parse_env_file(std::string_view text, const std::string& path, const Environment& inherited);
-// "NAME=VALUE"; Error (usage): it is not that.
+// Parses "NAME=VALUE"; `option` is for messages. Error (usage): anything else.
 std::pair<std::string, std::string> parse_assignment(std::string_view text, std::string_view option);
 
-// What the engine takes from an environment. Values that decide about nothing here are left out.
+// What the engine takes from an environment, as far as it decides about files.
 struct EngineSettings {
   bool enabled = false;                     // VLLM_MOE_W2
-  std::optional<std::string> planes_cache;  // as it stands; none: no cache
+  std::optional<std::string> planes_cache;  // not stripped; none: no cache
   std::string store_dir, ckpt_id;           // stripped; empty: not given
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
   format::ModeSwitches switches;
@@ -39,29 +39,29 @@ struct EngineSettings {
   format::Mode mode() const { return format::mode_of(switches); }
 };
 
-// What is wrong with a configuration.
+// Remarks about a configuration.
 struct Findings {
-  std::vector<std::string>
-      problems;  // with these the engine does not start, or reads the checkpoint's experts
-  std::vector<std::string> warnings;  // worth knowing before it costs a boot
+  // The engine does not start, or reads the checkpoint's experts at every start.
+  std::vector<std::string> problems;
+  std::vector<std::string> warnings;  // likely mistakes
   std::vector<std::string> notes;     // figures
 };
 
-// Values that the engine could not read are problems, and count as not given.
+// Values that the engine could not parse become problems and count as not given.
 EngineSettings read_settings(const Environment& environment, Findings& findings);
 
-// Warnings of names that the engine does not read though they look like ones that decide about files
-// (VLLM_MOE_W2_PLANE_CACHE), and of values in quotes, which docker would pass on.
+// Warns of names that the engine ignores but that resemble its variables (VLLM_MOE_W2_PLANE_CACHE), and of
+// values in quotes, which docker passes on.
 void find_misspelled(const Environment& environment, Findings& findings);
 
-// What our side must print: ENGINE.md section 4.
+// What ENGINE.md section 4 says must be printed.
 struct Serving {
   format::Mode mode = format::Mode::resident;
   std::string ckpt_id;
   std::string planes_cache, store;  // absolute; empty: not used
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
-  std::optional<format::Geometry> geometry{};  // with drafts > 0: NUM_LAYERS
-  std::string ks{};                            // empty: the default does
+  std::optional<format::Geometry> geometry{};  // needed for NUM_LAYERS if drafts > 0
+  std::string ks{};                            // empty: the engine's default suffices
   std::string base_cache_gb{}, delta_gb{};     // empty: not set; host modes need the first
 };
 Environment environment_of(const Serving& serving);

@@ -34,12 +34,12 @@ class Judge {
   void warn(std::string text) { findings_.warnings.push_back(std::move(text)); }
   bool told() const { return serve_.configuration != nullptr; }
 
-  // Whether anything spares the engine reading the checkpoint's experts.
+  // Finds out whether the engine would read the checkpoint's experts at every start.
   void spared_reading() {
     constexpr const char* kReads =
         "the engine reads the checkpoint's experts and converts them at every start";
     if (mode_.host && !serve_.has_store) {
-      const std::string text = fmt::format("no directory of packs{}, so {}; packs {} spare that",
+      const std::string text = fmt::format("no directory of packs{}, so {}; packs {} avoid that",
                                            told() ? " (VLLM_MOE_W2_STORE_DIR)" : "", kReads, pack_names());
       if (serve_.has_cache && has_cache_)
         warn(text);
@@ -109,9 +109,8 @@ class Judge {
     if (!gpu) {
       if (mode_.host && !told())
         findings_.notes.push_back(
-            "the pools named (VLLM_MOE_W2_BASE_CACHE_GB, VLLM_MOE_W2_DELTA_GB) are what any card has room "
-            "for: "
-            "--gpu-memory 96GiB, say, gives values for a card, size-tiers for a workload");
+            "the pools named (VLLM_MOE_W2_BASE_CACHE_GB, VLLM_MOE_W2_DELTA_GB) are small enough for any "
+            "card; --gpu-memory SIZE gives values for a card, size-tiers for a workload");
       return;
     }
     const Pools usual = usual_pools(serve_.mode, serve_.model, serve_.world, serve_.gpu_bytes);
@@ -134,14 +133,14 @@ class Judge {
         serve_.dense_bytes ? short_size(need.dense) : "not known (--checkpoint tells)",
         short_size(need.total()), short_size(*gpu));
     if (need.total() > *gpu)
-      problem("memory does not suffice: " + sum);
+      problem("not enough GPU memory: " + sum);
     else
       findings_.notes.push_back("memory: " + sum);
   }
 
   const Serve& serve_;
   const format::ModeSwitches mode_;
-  const bool has_cache_;  // the engine reads a planes cache of this family
+  const bool has_cache_;  // whether the engine reads a planes cache of this family
   Findings& findings_;
 };
 

@@ -1,4 +1,4 @@
-// Names of variables that the engine silently ignores though the user meant them.
+// Finds misspelled variables, which the engine silently ignores.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 namespace planesmith {
 namespace {
 
-// Those that decide about files: a slip in one of them costs a whole boot.
+// Variables that decide about files: a misspelled one costs a whole boot.
 constexpr std::string_view kDeciding[] = {"PLANES_CACHE", "STORE_DIR", "CKPT_ID",     "ZERO_MODE",
                                           "DELTA",        "DELTA_GB",  "DELTA_SPLIT", "BASE_CACHE_GB",
                                           "NUM_LAYERS",   "DRAFT",     "KS"};
-// Others that the engine reads.
+// Other variables that the engine reads.
 constexpr std::string_view kOthers[] = {"AFRAG",
                                         "BASE_NVME_RATIO",
                                         "BASE_RAM_GB",
@@ -71,7 +71,7 @@ std::string upper(std::string_view text) {
   return out;
 }
 
-// Levenshtein's distance.
+// Levenshtein distance.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -87,10 +87,10 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// The variable that was meant by a name that is none; empty: no one could have been.
+// The variable that an unknown name was probably meant to be; empty: none is near.
 std::string meant(const std::string& name) {
   const std::string text = upper(name), prefix = fmt::format("{}_", kPrefix);
-  // Without the prefix, or with half of it: only names that mean nothing else.
+  // Without the prefix, or with part of it: only long names, which hardly mean anything else.
   constexpr std::size_t kUnmistakable = 7;
   for (const std::string_view deciding : kDeciding)
     if (deciding.size() >= kUnmistakable && text.size() < prefix.size() + deciding.size() &&
@@ -100,7 +100,7 @@ std::string meant(const std::string& name) {
   if (distance(text, kPrefix) <= 1 && text.size() >= kPrefix.size() - 1) return std::string(kPrefix);
   if (!text.starts_with("VLLM")) return "";
   std::string best;
-  std::size_t least = 3;  // two slips at most, and fewer than the name has letters
+  std::size_t least = 3;  // at most two slips, and fewer than the name has letters
   for (const std::string_view deciding : kDeciding) {
     const std::string whole = prefix + std::string(deciding);
     const std::size_t slips = distance(text, whole);
@@ -128,8 +128,8 @@ void find_misspelled(const Environment& environment, Findings& findings) {
       continue;
     }
     if (const std::string wanted = meant(name); !wanted.empty())
-      findings.warnings.push_back(
-          fmt::format("{} is not a variable of the engine, which ignores it; {} is meant?", name, wanted));
+      findings.warnings.push_back(fmt::format(
+          "{} is not a variable of the engine, which ignores it; did you mean {}?", name, wanted));
   }
 }
 

@@ -45,7 +45,7 @@ class Parser {
     return value;
   }
 
-  // With {planes_cache} put in; none: it is needed and not known.
+  // The text with {planes_cache} replaced; none: the path is needed but not known.
   std::optional<std::string> resolved(std::string text) {
     for (std::size_t at = 0; (at = text.find(kCache, at)) != text.npos; at += planes_cache_.size()) {
       recipe_.names_cache = true;
@@ -69,7 +69,7 @@ class Parser {
     }
   }
 
-  // A list of "--flag" and "--flag everything else".
+  // Entries are "--flag" or "--flag value"; everything after the first space is the value.
   void serve_args(const YAML::Node& arguments) {
     if (!arguments.IsSequence()) refuse("\"serve_args\" is not a list");
     for (const auto& entry : arguments) {

@@ -12,15 +12,16 @@
 namespace planesmith {
 
 struct Recipe {
-  Environment environment;                 // {planes_cache} put in; left out where it is needed and not known
+  Environment environment;                 // with {planes_cache} replaced; without variables in left_out
   std::vector<std::string> arguments;      // of the server, one word each
   std::optional<std::uint64_t> gpus;       // of `requires`
-  std::optional<std::uint64_t> gpu_bytes;  // memory of one of them: vram_gb, in GiB
-  bool names_cache = false;                // {planes_cache} is in it
-  std::vector<std::string> left_out;       // variables that need {planes_cache} while none is given
+  std::optional<std::uint64_t> gpu_bytes;  // memory of one GPU; vram_gb is in GiB
+  bool names_cache = false;                // whether it uses {planes_cache}
+  std::vector<std::string> left_out;       // variables that need {planes_cache} where it is not known
 };
 
-// planes_cache: what {planes_cache} stands for; empty: not known. Errors: not YAML, or not a recipe.
+// planes_cache: the path to put in place of {planes_cache}; empty: not known. Errors: not YAML, or not a
+// recipe.
 Recipe parse_recipe(const std::string& text, const std::string& path, const std::string& planes_cache);
 
 // The value of the last of these options among a server's arguments, as "--option value" or "--option=value".

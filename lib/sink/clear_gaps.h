@@ -10,8 +10,8 @@
 
 namespace planesmith {
 
-// Writes zeros over what is not zero outside the ranges, which are ascending and apart; holes are passed
-// over. Returns how many bytes were not zero. The caller keeps other writers away.
+// Zeroes all bytes outside the ranges, which must be ascending and disjoint; skips holes. Returns how many
+// bytes were not zero. The caller excludes other writers.
 std::uint64_t clear_gaps(const Context& context, File& file, std::span<const BlockRange> ranges);
 
 }  // namespace planesmith

@@ -13,15 +13,15 @@
 namespace planesmith {
 namespace {
 
-constexpr int kTries = 50;  // each time the lock's file was removed between our open and our lock
+constexpr int kTries = 50;  // retries while the lock file is replaced between open and flock
 
 mode_t file_creation_mask() {
-  const mode_t mask = ::umask(077);  // it cannot be read without being set
+  const mode_t mask = ::umask(077);  // it can be read only by setting it
   ::umask(mask);
   return mask;
 }
 
-// A new pack gets 0666 less the umask. Those whom that lets write may open the lock.
+// A new pack gets 0666 less the umask. Whoever may write the pack may open the lock.
 mode_t lock_mode(bool group) {
   static const mode_t mask = file_creation_mask();
   mode_t mode = 0600;
@@ -40,12 +40,12 @@ std::optional<File> try_engine_lock(const Context& context, const Dir& dir, cons
   for (int i = 0; i < kTries; ++i) {
     File file = open_lock(context, dir, name);
     if (!try_flock(context.os, file)) return std::nullopt;
-    // The pack may have been taken away with its lock, and another have come, since it was opened.
+    // The pack may have been removed with its lock, and replaced, since the lock was opened.
     if (dir.leads_to(name, file)) return file;
   }
-  throw Error(
-      dir.path_of(name),
-      "has another inode at every look, so the engine's protocol cannot work here; use another file system");
+  throw Error(dir.path_of(name),
+              "shows another inode each time it is looked up, so the engine's lock protocol cannot work "
+              "here; use another file system");
 }
 
 File wait_for_engine_lock(const Context& context, const Dir& dir, const std::string& name) {

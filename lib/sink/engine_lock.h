@@ -1,6 +1,6 @@
-// The engine's own lock of a pack (FORMAT.md section 7): an flock on <stem>.lock, which stays. The engine
-// opens it read-write, so users who may write the pack may open its lock. No other user may: one who can open
-// a lock can hold it.
+// The engine's own lock of a pack (FORMAT.md section 7): an flock on <stem>.lock, a file that is never
+// removed. The engine opens it read-write, so users who may write the pack may open its lock. Other users may
+// not: a user who can open a lock can hold it.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,15 @@
 
 namespace planesmith {
 
-// Makes the file where it is missing. None: another process holds the lock. Errors: no flock on this file
-// system; the name is a link.
+// Creates the file if it is missing. None: another process holds the lock. Errors: the file system has no
+// flock; the name is a link.
 std::optional<File> try_engine_lock(const Context& context, const Dir& dir, const std::string& name);
 
-// Waits for it, polling Stop, and says for whom.
+// Waits for the lock, polls Stop, and says who holds it.
 File wait_for_engine_lock(const Context& context, const Dir& dir, const std::string& name);
 
-// Refuses a directory (or where it will be) whose file system has no flock, before anything is made there.
+// Error: the file system of the directory, or of its nearest existing ancestor, has no flock. Creates
+// nothing.
 void require_flock(Os& os, const std::string& directory);
 
 }  // namespace planesmith

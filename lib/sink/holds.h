@@ -1,4 +1,4 @@
-// Comparing what is made with what is there.
+// Compares what would be written with what a file holds.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace planesmith {
 
-// Whether the file has these bytes at this offset; a file that ends earlier has not.
+// Whether the file has these bytes at this offset; false if it ends earlier.
 inline bool holds(const File& file, std::uint64_t offset, ConstBytes bytes) {
   std::array<std::uint8_t, 1 << 16> there;
   while (!bytes.empty()) {

@@ -20,7 +20,7 @@ const Dir* OutputDir::find() const {
 
 const Dir& OutputDir::get() const {
   const Dir* const dir = find();
-  if (dir == nullptr) throw Error(path_, "is not there");
+  if (dir == nullptr) throw Error(path_, "does not exist");
   return *dir;
 }
 

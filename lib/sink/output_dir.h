@@ -1,6 +1,5 @@
-// The directory that a sink writes into, below a root that a person named. It is opened when it is first
-// there and held open from then on: whatever others do to its path meanwhile, files go into the directory
-// that was checked.
+// The directory that a sink writes into, below a root that the user named. Once it exists it is opened and
+// kept open: whatever happens to its path, files go into the directory that was checked.
 #pragma once
 
 #include <mutex>
@@ -13,14 +12,14 @@ namespace planesmith {
 
 class OutputDir {
  public:
-  // root: links in it are followed. below: names under it, none of which may be a link; "." is the root
-  // itself.
+  // root: links in it are followed. below: path under the root, no component of which may be a link; ".": the
+  // root itself.
   OutputDir(Os& os, std::string root, std::string below);
 
   const std::string& path() const { return path_; }
-  const Dir* find() const;  // null: it is not there yet
-  const Dir& get() const;   // Error: it is not there
-  const Dir& make() const;  // made where it is missing, each new entry durable
+  const Dir* find() const;  // null: it does not exist yet
+  const Dir& get() const;   // Error: it does not exist
+  const Dir& make() const;  // creates it durably if it is missing
 
  private:
   Os& os_;

@@ -90,8 +90,9 @@ bool PackLayer::share(std::uint64_t expert, Section section, const File& from, s
 
 void PackLayer::commit() {
   if (compared_ && !compare_)
-    sink_.context_.progress.say(fmt::format(
-        "{}: layer key {} was not what it is made of gives; it was written again", sink_.pack_path(), key_));
+    sink_.context_.progress.say(
+        fmt::format("{}: layer key {} differed from what its source gives; it was written again",
+                    sink_.pack_path(), key_));
   writer_.reset();
   pack_.sync();
   pack_.drop_cache(sink_.spec_.pack.row_offset(key_, 0), sink_.spec_.pack.experts * sink_.spec_.pack.stride);
@@ -126,8 +127,7 @@ std::vector<std::uint64_t> PackSink::listed() const {
   const std::string path = dir.path_of(sidecar_name());
   format::Sidecar sidecar = format::parse_sidecar(dir.read_text(sidecar_name(), kMostSidecar), path);
   if (sidecar.spec != spec_.pack)
-    throw Error(path, "is of a pack of another identity or geometry, which its name contradicts")
-        .labelled(kOtherPack);
+    throw Error(path, "describes a pack of another identity or geometry than its name").labelled(kOtherPack);
   return sidecar.layer_keys;
 }
 
@@ -140,13 +140,14 @@ std::vector<std::uint64_t> PackSink::proven() const {
   return keys;
 }
 
-// The name has a digest of all that a sidecar says but its layers, and records say these: the two outvote a
-// sidecar that is damaged or lost. Without any record nothing is known, and nothing is touched.
+// The pack's name contains a digest of everything in the sidecar but its layers, and records name the layers:
+// both together replace a sidecar that is damaged or lost. Without a record nothing is known, and nothing is
+// changed.
 void PackSink::repair_sidecar() {
   const Dir& dir = dir_.get();
   const bool there = has_sidecar();
   std::string problem = "is missing";
-  bool another = false;  // sound, and of another pack
+  bool another = false;  // the sidecar is sound, but of another pack
   if (there) try {
       const std::vector<std::uint64_t> keys = listed();
       const bool strange = std::any_of(keys.begin(), keys.end(), [&](std::uint64_t key) {
@@ -171,8 +172,8 @@ void PackSink::repair_sidecar() {
   if (there && !known && (another || trust_ != Trust::nothing))
     throw Error(path, fmt::format("{}, and no manifest says which is right; it is left alone: move it away",
                                   problem));
-  context_.progress.say(
-      fmt::format("{} {}; the layers that are what the manifest says are listed again", path, problem));
+  context_.progress.say(fmt::format(
+      "{} {}; it is written again with the layers whose content is what the manifest says", path, problem));
   std::vector<std::uint64_t> keys;
   if (whole && trust_ != Trust::nothing) keys = proven();
   dir.write_atomically(sidecar_name(), format::sidecar_json(spec_.pack, keys));
@@ -198,7 +199,7 @@ void PackSink::prepare() {
   bool have_sidecar = has_sidecar();
   const std::optional<struct stat> there = dir.look(pack_name());
   if (there) {
-    // It is filled in place, so the file that a link leads to would be written over.
+    // The pack is filled in place, so writing would go to the file that the link leads to.
     if (S_ISLNK(there->st_mode))
       throw Error(pack_path(),
                   fmt::format("is a symbolic link to {}; packs are not written through links: build "
@@ -210,13 +211,13 @@ void PackSink::prepare() {
         throw Error(
             pack_path(),
             fmt::format(
-                "has {} bytes, this pack has {}; it is left alone: move it away, or rebuild it with --force",
+                "has {} bytes instead of {}; it is left alone: move it away, or rebuild it with --force",
                 size, spec_.pack.file_bytes()));
-      dir.unlink(sidecar_name());  // nothing in it is vouched for
+      dir.unlink(sidecar_name());  // nothing in the pack can be trusted
       have_sidecar = false;
     }
   } else if (have_sidecar) {
-    // Without its pack the sidecar vouches for nothing.
+    // Without its pack the sidecar is meaningless.
     dir.unlink(sidecar_name());
     have_sidecar = false;
   }
@@ -251,7 +252,7 @@ SectionSet PackSink::missing(const SparseLayer& layer) {
 }
 
 std::uint64_t PackSink::space_needed(const std::vector<const SparseLayer*>& layers) {
-  require_flock(context_.os, spec_.directory);  // found out before anything is made
+  require_flock(context_.os, spec_.directory);  // fails before anything is created
   std::vector<std::uint64_t> keys;
   std::uint64_t allocated = 0;
   try {
@@ -284,7 +285,7 @@ std::unique_ptr<LayerOutput> PackSink::open_layer(const SparseLayer& layer, cons
 }
 
 bool PackSink::seal() {
-  std::vector<std::uint64_t> unknown;  // written by another program
+  std::vector<std::uint64_t> unknown;  // listed, but written by another program
   for (const std::uint64_t key : spec_.all_keys) {
     if (!finished(key, Trust::record)) return false;
     if (!records_.find(key)) unknown.push_back(key);
@@ -300,13 +301,13 @@ bool PackSink::seal() {
     context_.progress.end();
   }
   if (trust_ != Trust::record) {
-    // All layers are there, so that no run writes any more.
+    // All layers are there, so no run writes any more.
     const Manifest all = record_of(spec_.all_keys, {}).manifest;
     File pack = dir_.get().open_write(pack_name());
     const std::uint64_t strays = clear_gaps(context_, pack, block_ranges(all, all.files.front()));
     if (strays != 0)
-      context_.progress.say(
-          fmt::format("{}: {} bytes outside the rows were not zero; they are now", pack_path(), strays));
+      context_.progress.say(fmt::format("{}: {} bytes outside the rows were not zero and have been zeroed",
+                                        pack_path(), strays));
   }
   return records_.seal(spec_.all_keys);
 }
@@ -347,7 +348,7 @@ Record PackSink::record_of(std::vector<std::uint64_t> keys, std::vector<Xxh3> di
   facts.geometry = spec_.geometry;
   facts.layers = std::move(keys);
   facts.source = spec_.source;
-  if (!spec_.source.empty()) facts.family = spec_.family;  // both say what it was made of
+  if (!spec_.source.empty()) facts.family = spec_.family;  // source and family go together
   facts.tier = spec_.pack.tier;
   facts.id_by_download = spec_.id_by_download;
   FileEntry entry;
@@ -355,7 +356,8 @@ Record PackSink::record_of(std::vector<std::uint64_t> keys, std::vector<Xxh3> di
   entry.size = spec_.pack.file_bytes();
   entry.xxh3 = combine(digests);
   entry.blocks = std::move(digests);
-  // All layers share the file, whose times move with each of them; the sidecar lists what is durable.
+  // No stamps: all layers share the file, whose times change with each of them. The sidecar lists what is
+  // durable.
   return {{ManifestKind::pack, version(), std::move(facts), {std::move(entry)}}, nullptr};
 }
 
@@ -375,7 +377,7 @@ Record PackSink::read_back(std::uint64_t key) const {
     }
   }
   Record record = record_of({key}, std::move(digests));
-  record.manifest.facts->source.clear();  // whatever it is, this run did not make it
+  record.manifest.facts->source.clear();  // this run did not make it, so its source is unknown
   record.manifest.facts->family.reset();
   return record;
 }

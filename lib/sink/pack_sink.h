@@ -1,5 +1,5 @@
-// The pack of one tier of one rank (FORMAT.md section 7): filled in place, listed in its sidecar when
-// durable.
+// The pack of one tier of one rank (FORMAT.md section 7). It is filled in place; its sidecar lists a layer
+// once it is durable.
 #pragma once
 
 #include <atomic>
@@ -26,8 +26,8 @@ struct PackSinkSpec {
   bool id_by_download = false;          // CacheFacts
   std::string source{};                 // fingerprint of the checkpoint; empty: not known
   std::optional<Family> family{};       // of the checkpoint's experts; none: not known
-  // Whether layers that the sidecar lists and no record speaks of (another program wrote them, or the
-  // manifest is lost) are compared with what is made; else they are taken as they are.
+  // Whether layers that the sidecar lists but no record covers (another program wrote them, or the manifest
+  // is lost) are compared with what is made; otherwise they are trusted.
   bool compare_unknown = false;
 };
 
@@ -35,12 +35,12 @@ class PackSink;
 
 class PackLayer : public LayerOutput {
  public:
-  // compare: the layer is listed; it is unlisted with the first byte that differs from what is written.
+  // compare: the layer is listed; the first byte that differs from what is written takes it off the sidecar.
   PackLayer(PackSink& sink, std::uint64_t key, File pack, bool compare, std::vector<LockFile> lock);
   void write(std::uint64_t expert, format::Section section, std::uint64_t offset, ConstBytes bytes) override;
   void finish(std::uint64_t expert, format::Section section, const Xxh3& digest) override;
-  // Instead of writing a section: shares the blocks of a file that has it. False, and nothing done, where the
-  // file system cannot. `digest` is what the section is known to hold.
+  // Replaces write() and finish() for a section: shares the blocks of a file that holds it. `digest`: of the
+  // section. False, with nothing done: the file system cannot share.
   bool share(std::uint64_t expert, format::Section section, const File& from, std::uint64_t offset,
              const Xxh3& digest);
   void commit() override;
@@ -51,7 +51,7 @@ class PackLayer : public LayerOutput {
     std::size_t number;    // among all sections of the layer
   };
   Place place(std::uint64_t expert, format::Section section) const;
-  void unlist();  // something differs: from now on everything is written
+  void unlist();  // on the first difference; from then on everything is written
   PackSink& sink_;
   const std::uint64_t key_;
   File pack_;
@@ -89,17 +89,17 @@ class PackSink : public Sink {
   std::string pack_path() const { return join(dir_.path(), pack_name()); }
   std::string pack_name() const { return format::pack_file(stem_); }
   std::string sidecar_name() const { return format::sidecar_file(stem_); }
-  File engine_lock() const;  // waits for the lock of FORMAT.md section 7
+  File engine_lock() const;  // waits for it
   bool has_sidecar() const;
-  std::vector<std::uint64_t> listed() const;  // the sidecar's layers; Errors: damaged, or not this pack's
-  // Layers whose content is what a record says: what a lost or damaged sidecar has to list.
+  std::vector<std::uint64_t> listed() const;  // layer keys; Errors: the sidecar is damaged or of another pack
+  // Keys of the layers whose content is what a record says, for a sidecar that is lost or damaged.
   std::vector<std::uint64_t> proven() const;
   void repair_sidecar();                             // under the engine's lock
-  bool comparable(std::uint64_t key) const;          // if listed, to be compared: no record speaks of it
-  void list(std::uint64_t key, bool present) const;  // read-modify-write under the lock
+  bool comparable(std::uint64_t key) const;          // no record covers it, so it is compared if listed
+  void list(std::uint64_t key, bool present) const;  // read-modify-write under the engine's lock
   bool finished(std::uint64_t key, Trust trust) const;
   Record record_of(std::vector<std::uint64_t> keys, std::vector<Xxh3> digests) const;
-  Record read_back(std::uint64_t key) const;  // of a layer that another program wrote
+  Record read_back(std::uint64_t key) const;  // reads a layer that another program wrote
 
   const Context& context_;
   const PackSinkSpec spec_;

@@ -26,9 +26,9 @@ namespace {
 using format::Part;
 using format::Section;
 
-// Whether the file is what its record says. By the record: what the file was when it was written, or its size
-// alone where only the manifest speaks of it. ctime moves by another hard link or by itself: that is not held
-// against the file. By content: it is read.
+// Whether the file is what its record says. Trust::record compares size, inode and mtime with those when it
+// was written, or size alone where only the manifest covers the file; ctime is ignored, since another hard
+// link changes it. Trust::content also reads a file that this does not settle.
 bool sound(const Context& context, const Dir& dir, const Record& record, const FileEntry& entry,
            Trust trust) {
   const std::optional<struct stat> there = dir.look(entry.path);
@@ -53,7 +53,7 @@ constexpr std::uint64_t kMostMeta = 1 << 20, kCopyBytes = 256 * kKiB;
 
 class CacheLayer : public LayerOutput {
  public:
-  // compare: of each part, whether what stands under its name is compared and kept as far as it is the same.
+  // compare: for each part, whether an existing file is compared and kept if it is the same.
   CacheLayer(const Context& context, const Records& records, Record record, Dir dir, std::uint64_t layer,
              const std::vector<Part>& parts, const std::vector<bool>& compare, const format::RankShape& shape,
              std::vector<LockFile> lock)
@@ -99,10 +99,10 @@ class CacheLayer : public LayerOutput {
 
   void finish(std::uint64_t expert, Section section, const Xxh3& digest) override {
     Output& output = output_of(section);
-    // The disk starts at once, and commit() drops what is on it from the page cache. Measured on a disk that
-    // takes 1.3 GB/s (ext4, two threads, sections of 4 MiB): 1.3 GB/s so, 0.2 with nothing but the sync at
-    // the end (the system starts writing too late), 0.8 with a window of pages that are waited for and
-    // dropped, 1.0 to 1.3 with O_DIRECT, which demands aligned sections and file systems that allow it.
+    // Writeback starts at once, and commit() drops the written pages from the page cache. Measured on a disk
+    // of 1.3 GB/s (ext4, two threads, sections of 4 MiB): 1.3 GB/s; with nothing but the sync at the end 0.2
+    // (the kernel starts writing too late); with a window of pages that are waited for and dropped 0.8; with
+    // O_DIRECT, which needs aligned sections and a file system that supports it, 1.0 to 1.3.
     if (output.started.load(std::memory_order_acquire)) {
       output.writer->finish(output.ranges[expert]);
       output.file->start_writeback(expert * output.section_bytes, output.section_bytes);
@@ -121,7 +121,7 @@ class CacheLayer : public LayerOutput {
     for (const Output* output : made)
       if (!dir_.leads_to(temporary_name(output->name), *output->file))
         throw Error(output->file->path(), "was exchanged by another process while it was written");
-    // Parts of an earlier build go first: a layer made of old and new parts would look whole to the engine.
+    // Old parts are removed first: the engine would accept a mixture of old and new parts.
     bool replaced = false;
     for (const Output* output : made) replaced |= dir_.unlink(output->name);
     if (replaced) dir_.sync();
@@ -133,7 +133,7 @@ class CacheLayer : public LayerOutput {
     committed_ = true;
     for (const std::unique_ptr<Output>& output : outputs_) {
       if (output->stored && output->started)
-        context_.progress.say(fmt::format("{} was not what it is made of gives; it was written again",
+        context_.progress.say(fmt::format("{} differed from what its source gives; it was written again",
                                           dir_.path_of(output->name)));
       FileEntry entry;
       entry.path = output->name;
@@ -154,7 +154,7 @@ class CacheLayer : public LayerOutput {
     Section section{};
     std::string name;
     std::uint64_t section_bytes = 0;
-    std::optional<File> stored;  // what is compared with
+    std::optional<File> stored;  // the existing part, for comparison
     std::optional<File> file;    // the new part, once it is `started`
     std::atomic<bool> started{false};
     std::mutex starting;
@@ -178,7 +178,8 @@ class CacheLayer : public LayerOutput {
     output.started.store(true, std::memory_order_release);
   }
 
-  // The first byte that differs: from now on a new part is written, beginning with all that is there.
+  // Called for the first byte that differs. Starts a new part with a copy of the existing one; from then on
+  // everything is written to it.
   void copy_stored(Output& output) {
     const std::lock_guard<std::mutex> lock(output.starting);
     if (output.started) return;
@@ -230,8 +231,9 @@ class PlanesCacheSink : public Sink {
   SectionSet missing(const SparseLayer& layer) override { return missing(layer.index, trust_); }
 
   std::uint64_t space_needed(const std::vector<const SparseLayer*>& layers) override {
-    // A layer that is rebuilt needs room while its old files are still there, and gives it back when they go:
-    // of several only the largest counts. What a killed run left is removed before the layer is written.
+    // A rebuilt layer needs space while its old files still exist and frees it when they are removed, so of
+    // several rebuilt layers the largest counts in addition. Leftovers of a killed run are removed before the
+    // layer is written.
     std::uint64_t bytes = 0, largest_replaced = 0;
     for (const SparseLayer* layer : layers) {
       const bool unrecorded = !records_.find(layer->index);
@@ -240,7 +242,7 @@ class PlanesCacheSink : public Sink {
       for (const Part& part : format::cache_parts(spec_.fp4)) {
         if (!sections[static_cast<std::size_t>(part.section)]) continue;
         const std::string name = format::part_file(layer->index, part.name);
-        if (unrecorded && comparable(layer->index, part)) continue;  // most likely it stays
+        if (unrecorded && comparable(layer->index, part)) continue;  // it is compared and most likely kept
         needed += spec_.geometry.experts * section_bytes(part.section, shape_);
         freed += on_disk(name);
         left_over += on_disk(temporary_name(name));
@@ -277,12 +279,12 @@ class PlanesCacheSink : public Sink {
     if (!records_.try_lock(layer.index, lock)) return nullptr;
     if (trust_ == Trust::record && missing(layer.index, trust_) == SectionSet{}) return nullptr;
     const Dir& dir = dir_.get();
-    for (const Part& part : format::cache_parts(format::Fp4Tier::nibble))     // every part name there is
-      dir.unlink(temporary_name(format::part_file(layer.index, part.name)));  // of a run that was killed
+    for (const Part& part : format::cache_parts(format::Fp4Tier::nibble))     // all part names
+      dir.unlink(temporary_name(format::part_file(layer.index, part.name)));  // left by a killed run
     std::vector<Part> to_make;
     for (const Part& part : format::cache_parts(spec_.fp4))
       if (sections[static_cast<std::size_t>(part.section)]) to_make.push_back(part);
-    // What is about to be replaced must not be vouched for; parts that stay are.
+    // No record may cover parts that are about to be replaced; parts that stay keep theirs.
     Record record{{ManifestKind::planescache, version(), facts(layer.index), {}}, Json::object()};
     std::vector<bool> compare(to_make.size(), false);
     const std::optional<Record> old = records_.find(layer.index);
@@ -307,7 +309,7 @@ class PlanesCacheSink : public Sink {
       const SectionSet left = missing(layer, Trust::record);
       if (std::find(left.begin(), left.end(), true) != left.end()) return false;
     }
-    // Layers of drafters that an earlier build took, and this one does not, stay in the manifest.
+    // Drafter layers that an earlier build made stay in the manifest, even if this build takes none.
     std::vector<std::uint64_t> layers = spec_.all_layers;
     const format::Geometry& geometry = spec_.geometry;
     for (std::uint64_t draft = geometry.drafts; draft < format::kMostDrafts; ++draft) {
@@ -326,11 +328,11 @@ class PlanesCacheSink : public Sink {
       dir.write_atomically(name, text);
       return;
     }
-    // The directory's name has a digest of what its meta.json says, so it can be of no other cache.
+    // The directory's name contains a digest of meta.json, so another text is damage, not another cache.
     std::string problem;
     try {
       if (dir.read_text(name, kMostMeta) == text) return;
-      problem = "is not what the directory's name says it to be";
+      problem = "does not match the directory's name";
     } catch (const Error& error) {
       problem = error.reason();
     }
@@ -342,7 +344,7 @@ class PlanesCacheSink : public Sink {
     context_.progress.say(fmt::format("{} {}; it was written again", dir.path_of(name), problem));
   }
 
-  // Of a layer without a record: whether the part is there with the right size, so that it can be compared.
+  // For a layer without a record: whether the part exists with the right size and can be compared.
   bool comparable(std::uint64_t layer, const Part& part) const {
     const Dir* const dir = dir_.find();
     if (trust_ == Trust::nothing || dir == nullptr) return false;
@@ -352,7 +354,7 @@ class PlanesCacheSink : public Sink {
                spec_.geometry.experts * format::section_bytes(part.section, shape_);
   }
 
-  // A layer lacks everything, or its FP4 parts, or nothing.
+  // The sections to make: all, only the FP4 ones, or none.
   SectionSet missing(std::uint64_t layer, Trust trust) const {
     const std::optional<Record> record = trust == Trust::nothing ? std::nullopt : records_.find(layer);
     const auto lacks = [&](const Part& part) { return !has(record, layer, part, trust); };
@@ -378,7 +380,7 @@ class PlanesCacheSink : public Sink {
   std::uint64_t on_disk(const std::string& name) const {
     const Dir* const dir = dir_.find();
     const std::optional<struct stat> there = dir == nullptr ? std::nullopt : dir->look(name);
-    // A file with another name stays on the disk when this name goes.
+    // A file with another hard link is not freed when this name is removed.
     return there && S_ISREG(there->st_mode) && there->st_nlink == 1 ? allocated_bytes(*there) : 0;
   }
 
@@ -393,7 +395,7 @@ class PlanesCacheSink : public Sink {
     out.fp4 = spec_.fp4;
     out.id_by_download = spec_.id_by_download;
     out.source = spec_.source;
-    if (!spec_.source.empty()) out.family = spec_.family;  // both say what it was made of
+    if (!spec_.source.empty()) out.family = spec_.family;  // source and family go together
     return out;
   }
 

@@ -14,7 +14,7 @@ namespace planesmith {
 namespace {
 
 constexpr std::size_t kDepth = 64;
-constexpr std::uint64_t kMostClaim = 256;  // bytes; a fingerprint has 64
+constexpr std::uint64_t kMostClaim = 256;  // bytes; a fingerprint is 64 hex digits
 constexpr char kManifest[] = "manifest", kFiles[] = "files", kClaim[] = "source", kDigest[] = "digest";
 
 }  // namespace
@@ -32,7 +32,7 @@ std::string Records::claimed() const {
   try {
     return records && records->exists(kClaim) ? records->read_text(kClaim, kMostClaim) : "";
   } catch (const Error&) {
-    return "";  // what is not ours claims nothing
+    return "";  // a directory that is not ours claims nothing
   }
 }
 
@@ -91,8 +91,8 @@ void Records::claim() const {
   if (recorded_source() == source_) return;
   if (manifest())
     context_.progress.warn(
-        fmt::format("{} does not say what it was made of (it is older than fingerprints): whether it is this "
-                    "checkpoint tells verify-ckpt-id check --checkpoint DIR --sample 20",
+        fmt::format("{} does not say what it was made from (it is older than fingerprints); verify-ckpt-id "
+                    "check --checkpoint DIR --sample 20 tells whether it was this checkpoint",
                     dir_.get().path_of(manifest_)));
   if (claimed() == source_) return;
   dir_.get()
@@ -118,7 +118,7 @@ std::optional<Dir> Records::directory() const {
 }
 
 void Records::say_ignored(const std::string& path, const std::string& why) const {
-  context_.os.note_once(path, fmt::format("{} is ignored and made anew: {}", path, why));
+  context_.os.note_once(path, fmt::format("{} is ignored and made again: {}", path, why));
 }
 
 // Records of earlier versions are bare manifests.
@@ -139,7 +139,7 @@ std::optional<Record> Records::read(const Dir& records, std::uint64_t layer) con
 
 void Records::write(const Dir& records, std::uint64_t layer, const Record& record) const {
   Json manifest = parse_json(to_json(record.manifest), prefix_, kDepth, context_.memory);
-  manifest.erase(kDigest);  // of a text that this is not
+  manifest.erase(kDigest);  // of the manifest's text, which this is not
   const Json json = {{kManifest, std::move(manifest)}, {kFiles, record.stamps}};
   records.write_atomically(format::record_file(layer), compact(json), context_.group_shared ? 0660 : 0600);
 }
@@ -174,7 +174,7 @@ std::optional<Record> Records::find(std::uint64_t layer) const {
 
 void Records::put(std::uint64_t layer, const Record& record) const {
   const std::vector<LockFile> held = lock();
-  // A run of another source that came before this one had a lock on any layer.
+  // Another run may have claimed the artifact before this one locked a layer.
   if (const std::string other = claimed(); !other.empty() && !source_.empty() && other != source_)
     throw Error(ErrorCode::usage, dir_.path(),
                 "another run has begun to write this from another checkpoint; choose another --ckpt-id")
@@ -186,7 +186,7 @@ void Records::forget(std::uint64_t layer) const {
   const std::vector<LockFile> held = lock();
   const Dir& dir = dir_.get();
   if (const std::shared_ptr<const Manifest> whole = manifest()) {
-    // The manifest goes back into records: what it says of other layers stays known.
+    // Split the manifest into records again, so that other layers stay known.
     const Dir records = dir.make_private_dir(prefix_, context_.group_shared);
     for (const std::uint64_t other : whole->facts->layers)
       if (other != layer && !records.exists(format::record_file(other)))
@@ -221,7 +221,7 @@ bool Records::seal(const std::vector<std::uint64_t>& layers) const {
   const Dir& dir = dir_.get();
   const std::optional<Dir> records = directory();
   if (records || !dir.exists(manifest_)) dir.write_atomically(manifest_, to_json(whole));
-  // Records that are merged go. Those that know of FP4 parts which other layers lack yet stay.
+  // Remove merged records. Keep those with FP4 parts that other layers still lack.
   if (records) {
     records->unlink(kClaim);
     for (std::size_t i = 0; i < layers.size(); ++i)
@@ -230,7 +230,7 @@ bool Records::seal(const std::vector<std::uint64_t>& layers) const {
       if (is_temporary_name(name)) records->unlink(name);
     dir.rmdir(prefix_);
   }
-  // Locks whose holders were killed are taken once more, which removes them.
+  // Taking a lock whose holder was killed, and releasing it, removes its file.
   for (const std::uint64_t layer : layers) {
     std::vector<LockFile> stale;
     if (dir.exists(format::layer_lock(prefix_, layer)))
@@ -252,7 +252,7 @@ std::optional<Manifest> layer_of(const Manifest& manifest, std::uint64_t layer) 
       if (file.path.starts_with(prefix)) out.files.push_back(file);
   } else {
     for (FileEntry file : manifest.files) {
-      // A pack's blocks stand layer after layer, equally many for each.
+      // A pack's blocks are in order of layers, the same number for each.
       const std::size_t per_layer = file.blocks.size() / layers.size();
       const auto first = file.blocks.begin() + static_cast<std::ptrdiff_t>(per_layer) * (at - layers.begin());
       file.blocks = std::vector<Xxh3>(first, first + static_cast<std::ptrdiff_t>(per_layer));

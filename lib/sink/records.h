@@ -1,6 +1,6 @@
-// What is known about the finished layers of one artifact: a record per layer in a private directory of our
-// own, merged into the manifest when the set is complete. A record is a manifest of one layer, with what the
-// layer's files were when it was written. Also the locks that keep runs apart.
+// The records of one artifact's finished layers: one per layer in a private directory, merged into the
+// manifest when the set is complete. A record is a manifest of one layer plus the state of the layer's files
+// when it was written. Also the locks between runs.
 #pragma once
 
 #include <cstdint>
@@ -22,78 +22,78 @@ namespace planesmith {
 
 struct Record {
   Manifest manifest;
-  Json stamps = Json::object();  // by file name: file_stamp() when it was written; null: from the manifest,
-                                 // which has none
+  // By file name: file_stamp() when it was written. Null: the record comes from the manifest, which has none.
+  Json stamps = Json::object();
 };
 
 class Records {
  public:
-  // In `dir`, by name: the directory of the records with its locks beside it (format/file_names.h), and the
-  // final manifest. Nothing that starts with the prefix is left after seal(). The directory <prefix> is ours
-  // alone: Error where it is not.
-  // source: fingerprint of what this run makes layers of (FORMAT.md section 10); empty: not known.
+  // Names in `dir`: `prefix` is the private directory of the records, with its locks beside it
+  // (format/file_names.h), `manifest` the final manifest. seal() removes what starts with the prefix, except
+  // records that know of FP4 parts which other layers still lack. Error: the directory belongs to another
+  // user or others may write to it. source: fingerprint of this run's checkpoint (FORMAT.md section 10);
+  // empty: not known.
   Records(const Context& context, const OutputDir& dir, std::string prefix, std::string manifest,
           std::string source);
 
-  // Fingerprint of what the artifact is made of so far, by manifest, records or another run's claim; empty:
-  // not known.
+  // Fingerprint of the checkpoint that the artifact was made from so far, by manifest, records or the claim
+  // of a running build; empty: not known.
   std::string source() const;
-  // Error (usage, "other-source", both named): it is made of something else than this run's source.
+  // Error (usage, "other-source", names both): the artifact was made from another checkpoint.
   void refuse_other_source() const;
-  // The same, and from now on no run of another source gets in. The directory is there.
+  // The same, and keeps out runs of another checkpoint from now on. The directory must exist.
   void claim() const;
 
-  // Why the manifest that is there cannot be used; empty: it can, or there is none.
+  // Why the existing manifest cannot be used; empty: it can, or there is no manifest.
   std::string manifest_problem() const;
 
-  // The layer's record, or else its share of the manifest. Unreadable ones count as absent, and this is said.
+  // The layer's record, else its share of the manifest. Unreadable files count as absent, with a message.
   std::optional<Record> find(std::uint64_t layer) const;
   void put(std::uint64_t layer, const Record& record) const;
-  // Before a layer is written over: neither record nor manifest may speak of it any more.
+  // Removes the layer from records and manifest; call it before the layer is overwritten.
   void forget(std::uint64_t layer) const;
 
-  // Locks one layer against other runs; false where one of them holds it. Waits for the lock on the whole
-  // first: the one that holds that knows that no other run gets a layer.
+  // Locks one layer; false: another run holds it. First waits for the lock on the whole artifact, so its
+  // holder knows that no other run gets a layer.
   bool try_lock(std::uint64_t layer, std::vector<LockFile>& held) const;
-  // Waits for the lock on the artifact as a whole. Not for use around the calls above, which take it
-  // themselves.
+  // Waits for the lock on the whole artifact. Do not hold it around put(), forget(), claim() or try_lock(),
+  // which take it themselves.
   std::vector<LockFile> lock() const;
 
-  // Makes the manifest out of the records of these layers and removes what was needed on the way. False where
-  // one of them has none.
+  // Merges the records of these layers into the manifest and removes them. False: a layer has no record.
   bool seal(const std::vector<std::uint64_t>& layers) const;
 
  private:
-  std::optional<Dir> directory() const;  // of the records; none: there are none
+  std::optional<Dir> directory() const;  // of the records; none: no such directory
   std::optional<Record> read(const Dir& records, std::uint64_t layer) const;
   void write(const Dir& records, std::uint64_t layer, const Record& record) const;
-  std::string claimed() const;  // what a run that has not finished makes it of; empty: nothing is claimed
+  std::string claimed() const;  // source of an unfinished run; empty: none
   std::string recorded_source() const;
-  bool in_work() const;                              // another run holds a layer
-  std::shared_ptr<const Manifest> manifest() const;  // null: there is none that is sound
+  bool in_work() const;                              // whether another run holds a layer
+  std::shared_ptr<const Manifest> manifest() const;  // null: missing or damaged
   void say_ignored(const std::string& path, const std::string& why) const;
 
   const Context& context_;
   const OutputDir& dir_;
   const std::string prefix_, manifest_, source_;
 
-  // The manifest as last read: tens of thousands of digests are not parsed once per layer. Layers are asked
-  // for from several threads.
+  // The manifest as last read, so that tens of thousands of digests are not parsed for each layer. Several
+  // threads ask for layers.
   struct Kept {
     std::mutex mutex;
     std::shared_ptr<const Manifest> manifest;
-    struct stat status {};  // of the file it was read from
+    struct stat status {};  // of the manifest's file
   };
   mutable Kept kept_;
 };
 
-// The part of a manifest that speaks of one layer (index for a planes cache, key for a pack); none: it does
-// not.
+// The share of one layer (index for a planes cache, key for a pack) in a manifest; none: the layer is not in
+// it.
 std::optional<Manifest> layer_of(const Manifest& manifest, std::uint64_t layer);
-// The inverse: manifests of single layers of one artifact put together, ascending layers. Of a planes cache
-// whose layers do not all have FP4 parts, those are left out. Errors: layers of two sources.
+// The inverse: merges manifests of single layers of one artifact, in ascending order. If not all layers of a
+// planes cache have FP4 parts, the FP4 parts are left out. Error: layers of two sources.
 Manifest merge(std::vector<Manifest> layers);
-// Lowers a planes cache's manifest to the parts of this FP4 tier.
+// Reduces a planes cache's manifest to the parts of this FP4 tier.
 void keep_tier(Manifest& manifest, format::Fp4Tier tier);
 
 }  // namespace planesmith

@@ -1,4 +1,4 @@
-// From what was said on the command line and what is in the store to what the engine would be asked.
+// Derives what the engine would look for from the command line and the store.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -41,8 +41,8 @@ std::string listing(const std::vector<const FoundIdentity*>& identities) {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
-// Of the caches of these identities; else of a directory that has this identity's name and lost its
-// meta.json; else what builders make by default.
+// From the caches of these identities; else from a directory that has this identity's name but no meta.json;
+// else the builders' default.
 format::Fp4Tier fp4_of(const std::vector<const FoundIdentity*>& identities, const Store& store,
                        const Boot& boot) {
   std::optional<format::Fp4Tier> most;
@@ -78,7 +78,7 @@ Boot complete(const BootRequest& request, const Store& store) {
         fmt::format(
             "several identities are there: {}; choose one with --ckpt-id, --world, --zero-mode or --fp4",
             listing(matching)));
-  // Where nothing agrees in everything, what has the right identity tells the rest.
+  // If no identity agrees with the whole request, take the rest from those with the right ckpt_id.
   const std::vector<const FoundIdentity*>& from = matching.empty() ? of_that_id : matching;
 
   Boot boot;
@@ -133,7 +133,7 @@ std::uint64_t drafts_there(const Store& store, const Boot& boot, const KnownMode
 
 std::vector<format::Tier> tiers_there(const Store& store, const Boot& boot,
                                       const std::optional<KnownModel>& model) {
-  std::set<format::Tier> there, of_that_id;  // of_that_id: of another world or zero mode
+  std::set<format::Tier> there, of_that_id;  // of_that_id: also of another world or zero mode
   const auto take = [&](format::Tier tier, const std::string& ckpt_id, std::uint64_t world,
                         format::ZeroMode mode) {
     if (ckpt_id != boot.ckpt_id) return;

@@ -37,8 +37,8 @@ bool is_13(Section section) {
          section == Section::fpq13;
 }
 
-// What stands for (row, col) of a matrix of `cols` columns. A quintal word above 624 is no four digits; its
-// last one is then above 4.
+// The stored value of (row, col) of a matrix with `cols` columns. A quintal word above 624 is invalid; its
+// last digit is then above 4.
 unsigned value_at(Kind kind, ConstBytes plane, std::uint64_t row, std::uint64_t col, std::uint64_t cols) {
   const auto c = static_cast<unsigned>(col % kQuadCols);
   switch (kind) {
@@ -101,7 +101,7 @@ Element first_difference(Section section, const RankShape& shape, std::uint64_t 
   const std::uint64_t cols = is_13(section) ? shape.k13 : shape.k2;
   const auto at = static_cast<std::uint64_t>(
       std::mismatch(found.begin(), found.end(), expected.begin()).first - found.begin());
-  // Panels stand in order of rows, so the first differing byte is in the first differing panel.
+  // Panels are in order of rows, so the first differing byte is in the first differing panel.
   const std::uint64_t first_row = panel_of(kind, at, cols) * kTileRows,
                       step = kind == Kind::scales ? kScaleCols : 1;
   Element out;

@@ -15,7 +15,7 @@ bool is_directory(Os& os, const std::string& path) {
   return os.stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-// The root of the planes cache that a directory is part of; empty: of none.
+// The root of the planes cache that contains this directory; empty: it is in no cache.
 std::string root_above(const std::string& real) {
   std::string level = real;
   if (format::is_rank_directory(name_of(level))) level = parent_of(level);
@@ -56,13 +56,13 @@ void refuse_wrong_place(Os& os, const std::string& root, const std::string& dire
     look_at(os, root, "root of a planes cache, which was --out of the build");
     if (!has_cache(os, root)) {
       if (const std::string real = root_above(real_path(root)); !real.empty())
-        refuse(root, fmt::format("is a part of a planes cache; give its root, {}", real));
+        refuse(root, fmt::format("is part of a planes cache; give its root, {}", real));
       if (has_packs(os, root)) refuse(root, "holds packs and no planes cache; give it with --store");
       if (const std::string child = below(os, root, has_cache); !child.empty())
         refuse(root, fmt::format("holds no planes cache itself; give {}", child));
     }
   }
-  // Directories of several ranks, "0=/nvme0,1=/nvme1", are looked at where they are taken apart.
+  // A list of directories, "0=/nvme0,1=/nvme1", is checked where it is parsed.
   if (!directory.empty() && directory.find('=') == std::string::npos) {
     look_at(os, directory, "directory of the packs");
     if (!has_packs(os, directory)) {

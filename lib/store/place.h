@@ -1,4 +1,4 @@
-// A directory that was named for a planes cache or for packs, and is not one: what it is instead.
+// Diagnoses a directory that was given as planes cache or pack store and is neither.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace planesmith {
 
-// Error (failed): `root` or `directory` (empty: not named) is not there, is the wrong level of a planes
-// cache, or holds the other kind. The message says where the right one is, as far as that can be told.
+// Error ("not-found"): `root` or `directory` (empty: not given) does not exist, is the wrong level of a
+// planes cache, or holds the other kind. The message names the right directory where it can be found.
 void refuse_wrong_place(Os& os, const std::string& root, const std::string& directory);
 
-// What of the store is of no identity or not finished, and why: a directory whose name is another's, a build
-// that was stopped.
+// Remarks on what in the store has no identity or is unfinished, and why: a directory with another's name, a
+// build that was stopped.
 std::vector<std::string> remarks_on(const Store& store);
 
 }  // namespace planesmith

@@ -14,7 +14,7 @@ std::string planted_link(Os& os, const std::string& base, const std::string& pat
     const std::string inner = path.substr(0, end);
     struct stat link {
     }, around{};
-    if (os.lstat(inner.c_str(), &link) != 0) return "";  // not there, or not to be looked at: told by others
+    if (os.lstat(inner.c_str(), &link) != 0) return "";  // callers report what cannot be read
     if (S_ISLNK(link.st_mode) && link.st_uid != geteuid() && link.st_uid != 0) {
       const std::string owner = owner_and_mode(link);
       const bool by_owner = os.stat(parent_of(inner).c_str(), &around) == 0 && around.st_uid == link.st_uid;
@@ -23,7 +23,7 @@ std::string planted_link(Os& os, const std::string& base, const std::string& pat
                            inner == path ? "" : inner.substr(base.size() + 1) + " ",
                            owner.substr(0, owner.find(',')));
       os.note_once(inner,
-                   printable(fmt::format("{} is a symbolic link to {}; what is said of it holds for that",
+                   printable(fmt::format("{} is a symbolic link to {}; what is reported is about its target",
                                          inner, read_link(os, inner))));
     }
     if (end == path.npos) return "";

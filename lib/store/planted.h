@@ -1,4 +1,4 @@
-// Symbolic links in a store that others may write to.
+// Symbolic links in a store that other users may write to.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace planesmith {
 
-// Why what stands at `path`, which lies below `base`, is not looked at: a component below `base` is a
-// symbolic link of another user than the one who runs this, root and the owner of the link's directory
-// ("SUB/NAME is a symbolic link of user 65534 (nobody), ..."). Empty: there is none. A link of the
-// directory's owner, which the engine follows, is noted once with where it leads.
+// Why `path`, below `base`, is not read: a component below `base` is a symbolic link that belongs neither to
+// the current user nor to root nor to the owner of the link's directory ("SUB/NAME is a symbolic link of user
+// 65534 (nobody), ..."). Empty: there is no such link. A link of the directory's owner, which the engine
+// follows, is noted once with its target.
 std::string planted_link(Os& os, const std::string& base, const std::string& path);
 
 }  // namespace planesmith

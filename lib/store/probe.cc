@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::uint64_t kMostJson = 1 << 24;
 
-// Why a path cannot be used so by this process; empty: it can. mode: R_OK, W_OK, X_OK. statvfs() is asked
-// too, as access() of old kernels does not know that a mount is read-only.
+// Why this process cannot access the path in this way; empty: it can. mode: R_OK, W_OK, X_OK. Also asks
+// statvfs(), since access() of old kernels ignores read-only mounts.
 std::string no_access(Os& os, const std::string& path, int mode) {
   const bool writing = (mode & W_OK) != 0;
   if (!accessible(os, path, mode))
@@ -31,7 +31,7 @@ std::string no_access(Os& os, const std::string& path, int mode) {
   return "";
 }
 
-// Whether a file below `base` is there, readable and of this length; empty: it is.
+// Why a file below `base` is not a readable file of this length; empty: it is.
 std::string file_defect(Os& os, const std::string& base, const std::string& path, std::uint64_t bytes) {
   if (std::string why = planted_link(os, base, path); !why.empty()) return why;
   struct stat st {};
@@ -46,7 +46,7 @@ std::string file_defect(Os& os, const std::string& base, const std::string& path
   return no_access(os, path, R_OK);
 }
 
-// A JSON file against what the engine would ask, `ignored` keys aside: empty where it is equal.
+// How a JSON file differs from what the engine would ask, except in the key `ignored`; empty: not at all.
 std::string json_defect(Os& os, const std::string& base, const std::string& path, const Json& asked,
                         const char* ignored = nullptr) {
   if (!exists(os, path)) return "is missing";
@@ -70,7 +70,8 @@ Json asked_sidecar(const format::PackSpec& spec) {
   return object;
 }
 
-// The one of `all` that differs from `asked` in the fewest keys. json(x) is what it says about itself.
+// Describes the one of `all` that differs from `asked` in the fewest keys. json(x): the object that x stores,
+// or none.
 template <typename Found, typename ToJson>
 std::string nearest(const std::vector<Found>& all, const Json& asked, ToJson json) {
   const Found* best = nullptr;
@@ -96,14 +97,13 @@ std::string nearest(const std::vector<Found>& all, const Json& asked, ToJson jso
 
 constexpr const char* kNoFp8Cache =
     "the engine neither reads nor writes a planes cache of an FP8 checkpoint: it reads and requantizes the "
-    "checkpoint's experts at every start; a host mode with its packs spares that";
+    "checkpoint's experts at every start; a host mode with its packs avoids that";
 
 bool has_no_cache(const std::optional<KnownModel>& model) {
   return model && model->family && !traits(*model->family).has_cache;
 }
 
-// The first mode that can be served from what was asked for; where there is none, the one that opens the
-// packs.
+// The first mode that the files asked for can serve; if there is none, the first that opens one of the packs.
 format::Mode mode_served(const Store& store, const Boot& boot, bool uncached) {
   std::optional<format::Fp4Tier> cache;
   if (!store.root.empty() && !uncached) cache = boot.fp4;
@@ -176,7 +176,7 @@ class Probe {
     return layers;
   }
 
-  // Everything about a pack but its layers; returns the layer keys that its sidecar lists.
+  // Checks everything about a pack but its layers; returns the layer keys that its sidecar lists.
   std::vector<std::uint64_t> look_at_pack(PackVerdict& verdict) {
     const format::PackSpec spec =
         format::pack_spec(verdict.tier, model_->geometry, shape_, boot_.ckpt_id, boot_.zero_mode);
@@ -207,7 +207,7 @@ class Probe {
     }
     verdict.emptied = there && !(sidecar.empty() && contents.empty());
 
-    // The engine opens pack and lock for reading and writing, whatever is in them.
+    // The engine opens pack and lock for reading and writing even if it only reads them.
     if (there && contents.empty()) miss("the pack ", no_access(os_, verdict.path, R_OK | W_OK));
     if (exists(os_, lock)) {
       miss("the .lock ",
@@ -219,7 +219,8 @@ class Probe {
     return listed;
   }
 
-  // Its name follows from the geometry. Without that it can only be said that no pack is of this identity.
+  // A pack's name follows from the geometry. Without a model the only possible verdict is that no pack has
+  // this identity.
   void refuse_pack_without_model(PackVerdict& verdict) {
     verdict.path =
         join(store_.places.of(verdict.rank),
@@ -245,7 +246,7 @@ class Probe {
     const std::string near = nearest(store_.caches, asked_meta(meta), [](const FoundCache& cache) {
       return cache.meta ? std::optional<Json>(asked_meta(*cache.meta)) : std::nullopt;
     });
-    if (near.empty()) return "the directory is not there, nor that of any other identity";
+    if (near.empty()) return "the directory is not there, nor is one of any other identity";
     return "the directory is not there; the nearest one's meta.json " + near;
   }
 
@@ -258,7 +259,7 @@ class Probe {
     return near.empty() ? "" : "; the nearest one's sidecar " + near;
   }
 
-  // What misses the engine makes anew, and wants to keep.
+  // The engine builds what misses and tries to store it.
   void note_unwritable(std::string path) {
     while (!exists(os_, path) && path != parent_of(path)) path = parent_of(path);
     const std::string defect = no_access(os_, path, W_OK | X_OK);

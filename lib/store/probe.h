@@ -1,6 +1,5 @@
-// Would the engine boot from this? Its two boot probes, of the planes cache (FORMAT.md section 6) and of the
-// packs (section 7), done again without opening anything for writing, creating, truncating or locking
-// anything.
+// Would the engine boot from this? Repeats the engine's two boot probes, of the planes cache (FORMAT.md
+// section 6) and of the packs (section 7), but creates, truncates, locks and opens for writing nothing.
 #pragma once
 
 #include <cstdint>
@@ -22,57 +21,58 @@ struct Boot {
   std::vector<std::uint64_t> ranks;
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
   format::Fp4Tier fp4 = format::Fp4Tier::nibble;   // of the planes cache
-  bool split = false;                              // its key is that of the split mode
-  std::optional<std::vector<format::Tier>> tiers;  // packs; none: those that are there
-  std::optional<format::Mode> mode;                // none: the first that these files can serve
-  std::optional<std::uint64_t> drafts;             // DSpark blocks served; none: those that are there
+  bool split = false;                              // whether its key is that of the split mode
+  std::optional<std::vector<format::Tier>> tiers;  // packs; none: those found in the store
+  std::optional<format::Mode> mode;                // none: the first that the files can serve
+  std::optional<std::uint64_t> drafts;             // DSpark blocks served; none: those found in the store
 };
 
-// The same as far as it was said.
+// The same, as far as the user gave it.
 struct BootRequest {
   std::optional<std::string> ckpt_id = {};
-  std::optional<std::uint64_t> world = {}, rank = {};  // no rank: all
+  std::optional<std::uint64_t> world = {}, rank = {};  // no rank: all ranks
   std::optional<format::ZeroMode> zero_mode = {};
   std::optional<format::Fp4Tier> fp4 = {};
-  std::optional<bool> split = {};  // none: as fp4 has it
+  std::optional<bool> split = {};  // none: follows from fp4
   std::optional<std::vector<format::Tier>> tiers = {};
   std::optional<format::Mode> mode = {};
   std::optional<std::uint64_t> drafts = {};
 };
 
-// What a mode opens, where a request does not say otherwise. has_store: it is given a directory of packs.
+// Fills in what a mode opens, where the request does not say otherwise. has_store: a directory of packs was
+// given.
 void fill_in(BootRequest& request, format::Mode mode, bool has_store);
 
-// What was not said is taken from the one identity in the store that agrees with what was; from what builders
-// make by default where the store has nothing of that identity. Errors: usage where there are several,
-// listing them; difference where no identity was said and there is none.
+// Takes what the request lacks from the only identity in the store that agrees with it, or from the builders'
+// defaults if the store has nothing of that identity. Errors: usage, listing them, if several agree;
+// difference if the request has no identity and the store has none.
 Boot complete(const BootRequest& request, const Store& store);
 
-// The tiers of the packs in the store that are of this boot's identity, whole or not; what builders make by
-// default where there is none. A pack that has lost its sidecar is known by its manifest, one that has lost
-// both by its name, for which the model's geometry is needed.
+// The tiers of the packs of this boot's identity in the store, complete or not; without such packs the
+// builders' defaults. A pack without a sidecar is recognized by its manifest, one without both by its name,
+// which needs the model's geometry.
 std::vector<format::Tier> tiers_there(const Store& store, const Boot& boot,
                                       const std::optional<KnownModel>& model);
 
-// How many DSpark blocks what is there was built for: the packs of this identity, else its caches. The fewest
-// where they differ.
+// The number of DSpark blocks that the packs of this identity were built for, else its caches; where they
+// differ, the smallest.
 std::uint64_t drafts_there(const Store& store, const Boot& boot, const KnownModel& model);
 
-// Reasons are sentences for people; an empty one is a hit.
+// Misses are sentences for people; empty means a hit.
 struct PartVerdict {
   std::string part, path, miss;
   std::uint64_t bytes = 0;  // expected
 };
 struct LayerVerdict {
   std::uint64_t index = 0, key = 0;
-  std::vector<PartVerdict> parts;  // cache only, and only where meta.json matches
-  std::string miss;                // of the layer as a whole
+  std::vector<PartVerdict> parts;  // cache only, and only if meta.json matches
+  std::string miss;                // of the whole layer
   bool hit() const;
 };
 struct CacheVerdict {
   std::uint64_t rank = 0;
-  std::string path, miss;  // miss: meta.json does not match, so every layer misses
-  std::string unread;      // why the engine does not read it, whatever it holds; empty: it does
+  std::string path, miss;  // miss: why meta.json does not match, so that every layer misses
+  std::string unread;      // why the engine never reads such a cache; empty: it does
   std::vector<LayerVerdict> layers;
   bool hit() const;
 };
@@ -80,8 +80,8 @@ struct PackVerdict {
   format::Tier tier = format::Tier::base;
   std::uint64_t rank = 0;
   std::string path;                 // of the .pack
-  std::vector<std::string> misses;  // of the pack as a whole
-  bool emptied = false;             // at its start the engine would put an empty pack in this one's place
+  std::vector<std::string> misses;  // of the whole pack
+  bool emptied = false;             // at its start the engine would replace this pack by an empty one
   std::vector<LayerVerdict> layers;
   bool hit() const;
 };
@@ -91,15 +91,14 @@ struct BootVerdict {
   std::optional<KnownModel> model;
   std::vector<CacheVerdict> caches;
   std::vector<PackVerdict> packs;
-  std::vector<std::string> found;  // identities in the store, where the one asked for is not all there
-  std::vector<std::string> notes;  // worth knowing, no miss
-  Findings findings;               // what besides the files is wrong
-  Environment environment;         // to serve with, where that was asked for
+  std::vector<std::string> found;  // identities in the store, if none is the one asked for
+  std::vector<std::string> notes;  // remarks that are not misses
+  Findings findings;               // problems other than with files
+  Environment environment;         // to serve with; filled in by the caller
   bool hit() const;
 };
 
-// model: may be absent only where the store has nothing of this identity. Errors (usage): it is absent
-// elsewhere.
+// model: none only if the store has nothing of this identity; otherwise Error (usage).
 BootVerdict probe(Os& os, const Store& store, const Boot& boot, const std::optional<KnownModel>& model);
 
 }  // namespace planesmith

@@ -1,4 +1,4 @@
-// The environment that a server needs to find what was checked.
+// The environment with which a server finds what was checked.
 #pragma once
 
 #include <string>
@@ -8,14 +8,13 @@
 
 namespace planesmith {
 
-// given: a configuration's own sizes of pools, which are kept; else usual_pools() of a GPU of so many bytes.
-// Paths are made absolute. A store is named only where it holds the packs of the mode, a planes cache only
-// where the engine reads it. Where each rank's packs have a directory of their own, it is that of the first
-// rank.
+// given: a configuration, whose pool sizes are kept; otherwise usual_pools() for a GPU of gpu_bytes. Paths
+// are made absolute. A store is named only if it holds the packs of the mode, a planes cache only if the
+// engine reads it. If each rank has its own directory of packs, the first rank's is named.
 Environment environment_of(const BootVerdict& verdict, const Store& store, const Environment& given,
                            std::optional<std::uint64_t> gpu_bytes);
 
-// The path from the root of the file system, links kept.
+// The absolute path; links are not resolved.
 std::string absolute_path(const std::string& path);
 
 }  // namespace planesmith

@@ -18,23 +18,23 @@ namespace {
 
 constexpr std::uint64_t kMostMeta = 1 << 20, kMostSidecar = 1 << 24;
 
-// What cannot be looked at is not the same as what is not there.
+// status() throws where a path exists but cannot be read, which is not the same as a missing one.
 bool is_directory(Os& os, const std::string& path) {
   return exists(os, path) && S_ISDIR(status(os, path).st_mode);
 }
 
-// Error: the file is a link that is not followed.
+// Error: the path is a link that is not followed.
 void refuse_planted(Os& os, const std::string& path) {
   if (const std::string why = planted_link(os, parent_of(path), path); !why.empty()) throw Error(path, why);
 }
-// Whether it is one, which is told.
+// Whether the path is such a link; notes it if so.
 bool is_planted(Os& os, const std::string& path) {
   const std::string why = planted_link(os, parent_of(path), path);
   if (!why.empty()) os.note_once(path, printable(fmt::format("{}: {}", path, why)));
   return !why.empty();
 }
 
-// Facts of a manifest, where it is there and `fits` them.
+// Takes the facts of the manifest, if it exists and fits(facts) holds.
 template <typename Found, typename Fits>
 void take_facts(Os& os, Found& found, Fits fits) {
   const std::string path = found.manifest_path();
@@ -45,13 +45,13 @@ void take_facts(Os& os, Found& found, Fits fits) {
     if (manifest.facts && fits(*manifest.facts))
       found.facts = manifest.facts;
     else
-      found.note = name_of(path) + " speaks of another cache or pack and is ignored";
+      found.note = name_of(path) + " is of another cache or pack and is ignored";
   } catch (const Error& error) {
     found.note = fmt::format("{} cannot be used: {}", name_of(path), error.reason());
   }
 }
 
-// What it was made of: its manifest says it, or the records of a build that has not finished.
+// Takes the source from the manifest, or from the records of an unfinished build.
 template <typename Found>
 void take_source(Os& os, Found& found, const std::string& records) {
   if (found.facts) found.source = found.facts->source;
@@ -60,7 +60,7 @@ void take_source(Os& os, Found& found, const std::string& records) {
   const OutputDir directory(os, parent_of(found.manifest_path()), ".");
   try {
     found.source = Records(context, directory, records, name_of(found.manifest_path()), "").source();
-  } catch (const Error&) {  // records that are not ours say nothing
+  } catch (const Error&) {  // records that are not ours are ignored
   }
 }
 
@@ -74,19 +74,19 @@ FoundCache look_at_cache(Os& os, const std::string& root, const std::string& nam
       throw Error(cache.path, why);
     files = list_dir(os, cache.path);
   } catch (const Error& error) {
-    cache.problem = "directory: " + error.reason();  // of this rank only; the others are listed
+    cache.problem = "directory: " + error.reason();  // only this rank; the others are still listed
     return cache;
   }
   for (const std::string& file : files) {
     struct stat st {};
-    if (os.stat(join(cache.path, file).c_str(), &st) != 0) continue;  // a link to nowhere, or gone since
+    if (os.stat(join(cache.path, file).c_str(), &st) != 0) continue;  // a broken link, or removed since
     if (file == format::kCacheRecords) cache.unfinished = true;
     if (!S_ISREG(st.st_mode)) continue;
     const auto bytes = static_cast<std::uint64_t>(st.st_size);
     cache.bytes += bytes;
     const std::optional<format::PartFile> part = format::parse_part_file(file);
     if (!part || is_planted(os, join(cache.path, file))) continue;
-    if (part->layer < format::kMostLayers)  // gaps between layers are counted one by one
+    if (part->layer < format::kMostLayers)  // bounds the work of code that walks over missing layers
       cache.layers[part->layer][std::string(part->part)] = bytes;
     else
       os.note_once(file, fmt::format("{}: no model has such a layer; ignored", join(cache.path, file)));
@@ -98,9 +98,8 @@ FoundCache look_at_cache(Os& os, const std::string& root, const std::string& nam
     if (format::cache_directory(meta) == name)
       cache.meta = meta;
     else
-      cache.problem =
-          fmt::format("meta.json is of the identity '{}', which belongs into {}; the engine looks there",
-                      meta.ckpt_id, format::cache_directory(meta));
+      cache.problem = fmt::format("meta.json has identity '{}', for which the engine looks in {}",
+                                  meta.ckpt_id, format::cache_directory(meta));
   } catch (const Error& error) {
     cache.problem = exists(os, path) ? "meta.json: " + error.reason() : "meta.json is missing";
   }
@@ -136,13 +135,12 @@ FoundPack look_at_pack(Os& os, const std::string& stem, std::uint64_t rank, std:
     if (format::pack_stem(sidecar.spec, rank, world) == name_of(stem))
       pack.sidecar = std::move(sidecar);
     else
-      pack.problem =
-          fmt::format("the sidecar is of the identity '{}', whose pack is {}; the engine looks there",
-                      sidecar.spec.ckpt_id, format::pack_stem(sidecar.spec, rank, world));
+      pack.problem = fmt::format("the sidecar has identity '{}', for which the engine looks at {}",
+                                 sidecar.spec.ckpt_id, format::pack_stem(sidecar.spec, rank, world));
   } catch (const Error& error) {
     pack.problem = exists(os, path) ? "sidecar: " + error.reason() : "the sidecar is missing";
   }
-  // The name has a digest of all that a sidecar says, so the manifest fits or not whatever became of the
+  // The name contains a digest of the sidecar, so the manifest is compared with the name and needs no
   // sidecar.
   take_facts(os, pack, [&](const CacheFacts& facts) {
     return facts.tier && facts.world == world && facts.rank == rank &&
@@ -166,7 +164,8 @@ void find_pool_heat(Os& os, const std::string& directory, std::vector<PoolHeat>&
   }
 }
 
-// The model of a cache: its own manifest's, else this one with the drafters that the cache has layers of.
+// Sets the model of a cache: from its own manifest, else `model` with the drafters that the cache has layers
+// of.
 void tell(FoundCache& cache, const std::optional<KnownModel>& model) {
   if (cache.facts)
     cache.model = model_of_manifest(*cache.facts, cache.manifest_path());
@@ -174,7 +173,7 @@ void tell(FoundCache& cache, const std::optional<KnownModel>& model) {
     cache.model = with_drafts(*model, drafts_of(cache, *model));
 }
 
-// The model of a pack, with the drafters that it has room for. Now its tier is sure.
+// Sets the model of a pack, with the drafters that it has room for; this also settles its tier.
 void tell(FoundPack& pack, const std::optional<KnownModel>& model) {
   if (!model) return;
   pack.model = model;
@@ -184,7 +183,7 @@ void tell(FoundPack& pack, const std::optional<KnownModel>& model) {
   try {
     spec.tier = settled_tier(spec, format::rank_shape(model->geometry, pack.world));
   } catch (const Error&) {
-    // Of another geometry, which is_whole() and check will say.
+    // The pack has another geometry; is_whole() and check report that.
   }
 }
 
@@ -236,7 +235,7 @@ Store scan_store(Os& os, const std::string& root, const PackDirs& places) {
   }
   for (const std::string& directory : places.all()) {
     if (!exists(os, directory)) continue;
-    std::set<std::string> stems;  // a manifest, a .lock alone is not a pack
+    std::set<std::string> stems;  // a manifest or .lock alone is not a pack
     for (const std::string& file : list_dir(os, directory))
       if (const std::string stem = format::stem_of_file(file);
           !stem.empty() && file != format::pack_manifest_file(stem))
@@ -247,7 +246,7 @@ Store scan_store(Os& os, const std::string& root, const PackDirs& places) {
     }
     find_pool_heat(os, directory, store.pool_heat);
   }
-  // Where it was told no directory of packs, the engine leaves it in the root of the cache.
+  // Without a directory of packs the engine writes heat files to the root of the cache.
   if (!root.empty() && exists(os, root)) find_pool_heat(os, root, store.pool_heat);
   for (FoundCache& cache : store.caches)
     if (cache.meta) tell(cache, model_in(store, cache.meta->ckpt_id));
@@ -318,7 +317,7 @@ std::string defect(const FoundCache& cache) {
   if (cache.unfinished) return "its build has not finished";
   if (cache.layers.empty()) return "holds no layer";
   const std::vector<format::Part> parts = format::cache_parts(cache.fp4());
-  // Where the model is not known the first layer that has a part says how long it should be.
+  // Without a model the first layer that has a part defines how long it should be.
   std::map<std::string_view, std::uint64_t> sizes;
   std::vector<std::uint64_t> layers;
   if (cache.model) {
@@ -327,7 +326,7 @@ std::string defect(const FoundCache& cache) {
       const format::RankShape shape = format::rank_shape(cache.model->geometry, cache.meta->world);
       for (const format::Part& part : parts)
         sizes[part.name] = cache.model->geometry.experts * format::section_bytes(part.section, shape);
-    } catch (const Error& error) {  // a world that the model cannot be cut into
+    } catch (const Error& error) {  // the model cannot be cut into such a world
       return fmt::format("meta.json says world {}: {}", cache.meta->world, error.reason());
     }
   } else {

@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kBaseTarget = 0.99;
 constexpr double kDeltaTarget = 0.95;
-// Of a GPU's memory, for dense weights, KV cache and activations: 14.2 of 96 GiB in the profiles of ENGINE.md
-// section 5.
+// Share of a GPU's memory for dense weights, KV cache and activations: 14.2 of 96 GiB in the profiles of
+// ENGINE.md section 5.
 constexpr double kKept = 0.15;
 
 std::uint64_t slot_bytes(format::Tier tier, const format::Geometry& geometry, std::uint64_t world) {
@@ -25,7 +25,7 @@ std::uint64_t slot_bytes(format::Tier tier, const format::Geometry& geometry, st
   return bytes;
 }
 
-// None: the mode has no FP4 tier.
+// The tier of the mode's FP4 pool; none: the mode has no FP4 tier.
 std::optional<format::Tier> delta_tier(format::Mode mode) {
   for (const format::Tier tier : format::packs(mode))
     if (tier != format::Tier::base) return tier;
@@ -36,7 +36,7 @@ double hundredths_of_gib(std::uint64_t bytes) {
   return std::ceil(static_cast<double>(bytes) / static_cast<double>(kGiB) * 100) / 100;
 }
 
-// Slots that have this share of the hits that a pool of any size has.
+// Slots that get this share of the hits of an unlimited pool.
 std::uint64_t wanted_slots(const Distances& curve, double share) {
   const double most = static_cast<double>(curve.most_hits()) / static_cast<double>(curve.accesses);
   return curve.slots_for(share * most).value_or(0);

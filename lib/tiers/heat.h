@@ -1,4 +1,4 @@
-// The engine's heat files (ENGINE.md section 2), with which a server warms its pools up at start.
+// The engine's heat files (ENGINE.md section 2), with which a server warms up its pools at start.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ double rounded(double share) {
   return std::round(share * 1e5) / 1e5;
 }
 
-// At most kPoints sizes from none to all, evenly spread.
+// At most kPoints sizes, evenly spaced from no slots to all pairs.
 std::vector<std::uint64_t> sizes(std::uint64_t pairs) {
   std::vector<std::uint64_t> out;
   const std::uint64_t points = std::min(pairs, kPoints);

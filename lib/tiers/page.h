@@ -1,4 +1,4 @@
-// What size-tiers found as a page that needs nothing else: curves, maps and the churn over time.
+// The results of size-tiers as a self-contained page: curves, maps and churn over time.
 #pragma once
 
 #include <string>

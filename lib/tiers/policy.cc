@@ -26,7 +26,7 @@ Error bad_policy(std::string_view text) {
       ErrorCode::usage, "",
       fmt::format(
           "--policy: '{}' is not engine, need, belady or ORDER/VICTIM (sorted, freq, round-robin / lru, "
-          "lfu, aged-lfu), with promote=N, threshold=N, cap=N or hyst=X behind colons",
+          "lfu, aged-lfu), with promote=N, threshold=N, cap=N or hyst=X after colons",
           text));
 }
 
@@ -88,7 +88,7 @@ class Manager {
   }
 
  private:
-  // Least valuable first; pairs that are alike leave in ascending order.
+  // Least valuable first; equal pairs are evicted in ascending order.
   using Rank = std::tuple<double, std::uint64_t, Pair>;
   Rank rank(Pair pair) const {
     return {policy_.victim == Victim::lru ? 0 : uses_[pair], last_use_[pair], pair};
@@ -100,7 +100,8 @@ class Manager {
       std::stable_sort(candidates_.begin(), candidates_.end(),
                        [&](Pair a, Pair b) { return uses_[a] > uses_[b]; });
     if (policy_.order != Order::round_robin) return;
-    std::vector<std::pair<std::uint64_t, Pair>> turns;  // its place among its layer's, then the pair
+    std::vector<std::pair<std::uint64_t, Pair>>
+        turns;  // position among the layer's candidates, then the pair
     std::uint64_t place = 0;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       place = i != 0 && candidates_[i] / experts_ == candidates_[i - 1] / experts_ ? place + 1 : 0;
@@ -120,7 +121,7 @@ class Manager {
         const auto victim = find_victim();
         if (victim == pool_.end()) break;
         const Pair leaves = std::get<Pair>(*victim);
-        // Candidates behind this one are used less often or not told apart: each is asked.
+        // Later candidates have fewer uses only under Order::freq, so each is tested.
         if (policy_.hysteresis > 1 && uses_[pair] <= policy_.hysteresis * uses_[leaves] + 4) continue;
         evict(victim);
       }
@@ -135,7 +136,7 @@ class Manager {
   std::set<Rank>::iterator find_victim() {
     for (auto at = pool_.begin(); at != pool_.end(); ++at) {
       if (now_ - std::get<1>(*at) >= kColdTicks) return at;
-      if (policy_.victim == Victim::lru) break;  // all behind it were used later
+      if (policy_.victim == Victim::lru) break;  // all later ones were used more recently
     }
     return pool_.end();
   }
@@ -172,8 +173,8 @@ class Manager {
   Replay out_;
 };
 
-// Ticks of all sessions behind one another: a later session's clock goes on where the one before ended, so
-// that "cold for two ticks" keeps its meaning.
+// Concatenates the ticks of all sessions: the clock of each session continues where the previous one ended,
+// so that "cold for two ticks" keeps its meaning.
 template <typename Take>
 void for_each_tick(const Context& context, const Trace& trace, Take take) {
   std::uint64_t base = 0, last = 0;
@@ -189,7 +190,7 @@ void for_each_tick(const Context& context, const Trace& trace, Take take) {
 // The accesses of the whole trace, for Belady.
 struct Future {
   std::vector<Pair> pairs;
-  std::vector<std::uint32_t> next;  // index of the same pair's next use that counts; kNever: none
+  std::vector<std::uint32_t> next;  // index of the pair's next counted use; kNever: none
   std::size_t first_counted = 0;
   static constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
 };
@@ -219,8 +220,8 @@ Future look_ahead(const Context& context, const Trace& trace, std::uint64_t warm
   return future;
 }
 
-// A missing pair enters where its next counted use comes before that of some pair in the pool, which leaves:
-// no policy that promotes what a tick used hits more often.
+// A missing pair replaces the pair in the pool whose next counted use is latest, if its own comes earlier. No
+// policy that promotes only what a tick used gets more hits.
 Replay belady(const Future& future, const Trace& trace, std::uint64_t slots) {
   Replay out;
   out.policy = "belady";

@@ -14,7 +14,7 @@ double gib(std::uint64_t bytes) {
   return static_cast<double>(bytes) / static_cast<double>(kGiB);
 }
 
-// Bytes of so many slots of the pool of the engine's default mode; null where the model is not known.
+// Bytes of `slots` in the pool of the engine's default mode; null: the model is not known.
 Json pool_bytes(const TierReport& report, std::uint64_t slots) {
   if (!report.model) return nullptr;
   return slots * pool_slot_bytes(format::Mode::resident, report.model->geometry, report.world);
@@ -113,7 +113,7 @@ Json pool_json(const std::optional<PoolAdvice>& pool) {
           {"gib", pool->gib}};
 }
 
-// The variables that the engine is given for this advice.
+// The engine's variables for this advice.
 Json environment(const ModeAdvice& advice) {
   Json json = Json::object();
   const auto value = [](double gib) { return fmt::format("{:.2f}", gib); };
@@ -182,7 +182,7 @@ void replay_text(const std::vector<Replay>& replays, std::string& text) {
 
 void advice_text(const std::vector<ModeAdvice>& advice, std::string& text) {
   if (advice.empty()) return;
-  text += "\nmode, and the values it deserves (GiB)\n";
+  text += "\nmode, and values for it (GiB)\n";
   for (const ModeAdvice& mode : advice) {
     text += fmt::format("  {:<15}", name(mode.mode));
     const Json variables = environment(mode);

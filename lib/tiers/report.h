@@ -1,4 +1,4 @@
-// What size-tiers found, in words and as JSON.
+// The results of size-tiers, as text and JSON.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ namespace planesmith {
 
 struct TierReport {
   std::vector<std::string> traces;
-  std::optional<Usage> usage;  // none: snapshots were given
+  std::optional<Usage> usage;  // none: the input was snapshots
   std::optional<PoolHistory> history;
-  std::optional<KnownModel> model;  // none: no sizes in bytes
+  std::optional<KnownModel> model;  // none: sizes in bytes are left out
   std::uint64_t world = 1;
-  std::vector<std::uint64_t> slots;  // of the curve's rows
+  std::vector<std::uint64_t> slots;  // pool sizes in the table
   std::vector<Replay> replays;
-  double token_rate = 50;  // tokens a second, one tick each: for the bus
+  double token_rate = 50;  // tokens per second, one tick each; for the load on the bus
   std::vector<ModeAdvice> advice;
-  std::vector<std::string> heat;  // files written
+  std::vector<std::string> heat;  // heat files that were written
 };
 
-// Shares of hits at which sizes are told.
+// Hit rates for which the needed sizes are reported.
 inline constexpr double kReach[] = {0.50, 0.80, 0.90, 0.95, 0.99};
 
 Json to_json(const TierReport& report);

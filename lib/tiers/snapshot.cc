@@ -15,7 +15,7 @@ namespace planesmith {
 namespace {
 
 constexpr std::uint64_t kMostNumber = 1 << 14;  // layers, experts of a layer
-constexpr std::uint64_t kMostLine = 16 * kMiB;  // a snapshot of every pair that there could be is far smaller
+constexpr std::uint64_t kMostLine = 16 * kMiB;  // a snapshot of all possible pairs is far smaller
 constexpr std::size_t kBlock = 256 * 1024;
 
 using Place = std::pair<std::uint64_t, std::uint64_t>;  // layer, expert
@@ -93,14 +93,14 @@ void for_each_line(const Context& context, const File& file, Take take) {
   finish();
 }
 
-// One object over several lines, as people print it.
+// Whether the file is one object, perhaps over several lines.
 bool is_one_document(Os& os, const File& file, Json& out) {
   if (file.size() > kMostLine) return false;
   try {
     out = read_json(os, file.path(), kMostLine);
     return true;
   } catch (const Error&) {
-    return false;  // line by line then, which says what is wrong
+    return false;  // reading line by line reports the error
   }
 }
 
@@ -127,7 +127,7 @@ class History {
     out_.first_tick = first_.tick;
     out_.last_tick = std::max(first_.tick, last_.tick);
     out_.slots = last_.slots;
-    // Counters start anew with the server.
+    // The engine's counters restart with the server.
     out_.promotions = last_.promoted >= first_.promoted ? last_.promoted - first_.promoted : last_.promoted;
     out_.evictions = last_.evicted >= first_.evicted ? last_.evicted - first_.evicted : last_.evicted;
     out_.occupancy = occupancy_ / static_cast<double>(out_.snapshots);

@@ -6,7 +6,7 @@
 namespace planesmith {
 namespace {
 
-// Stamps for each pair: renumbering costs one step a stamp, so a few steps a use.
+// Stamps per pair. Renumbering costs one step per stamp, so it adds a constant number of steps per use.
 constexpr std::uint64_t kStamps = 4;
 
 std::uint64_t words(std::uint64_t numbers) {

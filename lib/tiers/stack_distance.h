@@ -1,6 +1,5 @@
-// How many other pairs were used since a pair was used last (Mattson's stack distance): a pool of s slots
-// that always drops the least recently used pair holds exactly the pairs at distance below s, so one pass
-// gives the hits of every size.
+// Mattson's stack distance: how many other pairs were used since the last use of a pair. An LRU pool of s
+// slots holds exactly the pairs at distances below s, so one pass gives the hits of every size.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +14,13 @@ class StackDistance {
   static constexpr std::uint32_t kFirst = UINT32_MAX;
 
   explicit StackDistance(std::uint64_t numbers);  // pairs are 0..numbers-1
-  // Uses the pair; its distance before, kFirst where it was not used yet. O(log n).
+  // Records a use of the pair and returns its distance; kFirst: first use. O(log n), amortized.
   std::uint32_t use(Pair pair);
-  static std::uint64_t bytes(std::uint64_t numbers);  // allocated
+  static std::uint64_t bytes(std::uint64_t numbers);  // memory for so many pairs
 
  private:
-  // A time stamp for each use, in order; the bit of a pair's latest one is set. Counting set bits behind a
-  // stamp gives the distance: whole words through a Fenwick tree over their counts.
+  // Each use gets the next stamp; the bits of the pairs' latest stamps are set. The number of set bits after
+  // a stamp is the distance; whole words are counted by a Fenwick tree.
   void mark(std::uint32_t at);
   void clear(std::uint32_t at);
   std::uint32_t marked_before(std::uint32_t at) const;

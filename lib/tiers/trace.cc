@@ -22,7 +22,7 @@ constexpr std::int64_t kMostLayers = 1 << 14, kMostExperts = 1 << 14;
 class HeaderText {
  public:
   explicit HeaderText(std::string_view text) : text_(text) {}
-  // What stands behind 'key': up to the next comma outside brackets; empty: no such key.
+  // The text of a key's value, up to the next comma outside brackets; empty: no such key.
   std::string_view value(std::string_view key) const {
     const std::string quoted = fmt::format("'{}'", key);
     std::size_t at = text_.find(quoted);
@@ -46,7 +46,7 @@ class HeaderText {
   std::string_view text_;
 };
 
-// "(5, 3)" -> 5; none: it is not the shape of rows of three numbers.
+// "(5, 3)" gives 5; none: not the shape of rows of three numbers.
 std::optional<std::uint64_t> rows_of(std::string_view shape) {
   std::uint64_t rows = 0, columns = 0;
   if (shape.size() < 2 || shape.front() != '(' || shape.back() != ')') return std::nullopt;
@@ -103,7 +103,7 @@ TraceFile::TraceFile(Os& os, const std::string& path) : file_(File::open_read(os
   rows_ = *rows;
   const std::uint64_t size = file_.size(), body = size - data_at_;
   if (rows_ > body / (3 * item_) || rows_ * 3 * item_ != body)
-    throw refuse(fmt::format("holds {} bytes behind its header; {} rows of 3 x {} bytes were expected", body,
+    throw refuse(fmt::format("holds {} bytes after its header; {} rows of 3 x {} bytes were expected", body,
                              rows_, item_))
         .at(size);
 }
@@ -136,7 +136,7 @@ void TraceFile::read(std::uint64_t first, std::span<Row> out, std::vector<std::u
 
 namespace {
 
-// take(rows, number of the first) for each block of the file.
+// Calls take(rows, number of the first row) for each block of the file.
 template <typename Take>
 void for_each_block(const Context& context, const TraceFile& file, Take take) {
   std::vector<TraceFile::Row> rows;
@@ -235,7 +235,7 @@ void Trace::sorted(const Context& context, const Session& session, const TakeTic
     std::uint64_t tick;
     Pair pair;
   };
-  // Rows of each stretch of ticks, to cut the file into parts that fit.
+  // Count the rows in each stretch of ticks, to cut the file into parts that fit in memory.
   constexpr std::uint64_t kStretches = 64 * 1024;
   const std::uint64_t ticks = session.last_tick - session.first_tick + 1;
   const std::uint64_t width = (ticks + kStretches - 1) / kStretches;

@@ -1,5 +1,5 @@
 // Routing captures of the engine (VLLM_MOE_W2_DELTA_CAPTURE): NumPy arrays of rows [tick, layer, expert], one
-// row for each expert that a tick of the engine's pool manager saw. docs/TIERS.md says how to take one.
+// row for each expert used in a tick of the engine's pool manager. docs/TIERS.md says how to take one.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class TraceFile {
 
   const std::string& path() const { return file_.path(); }
   std::uint64_t rows() const { return rows_; }
-  std::uint64_t offset_of(std::uint64_t row) const;  // of its tick, for messages
+  std::uint64_t offset_of(std::uint64_t row) const;  // in the file, of the row's tick; for messages
   // Reads rows [first, first + out.size()); `buffer` is scratch.
   void read(std::uint64_t first, std::span<Row> out, std::vector<std::uint8_t>& buffer) const;
 
@@ -34,7 +34,7 @@ class TraceFile {
   bool fortran_ = false;
 };
 
-// A pair is an expert of a layer: number layer * experts() + expert.
+// A pair of layer and expert, as the number layer * experts() + expert.
 using Pair = std::uint32_t;
 // One tick's pairs, ascending, each once.
 using TakeTick = std::function<void(std::uint64_t tick, std::span<const Pair> pairs)>;
@@ -42,20 +42,20 @@ using TakeTick = std::function<void(std::uint64_t tick, std::span<const Pair> pa
 // All captures of a run, one session each, in the order given.
 class Trace {
  public:
-  // Reads everything once: extent and order of the ticks. `least_layers` and `least_experts` widen the
-  // numbering of pairs to a known model. Errors: a number that is negative or that no model has.
+  // Reads all files once to find the range and order of ticks. `least_layers` and `least_experts` extend the
+  // numbering of pairs to a known model. Errors: a number that is negative or too large for any model.
   Trace(const Context& context, const std::vector<std::string>& paths, std::uint64_t least_layers,
         std::uint64_t least_experts);
 
   std::size_t sessions() const { return sessions_.size(); }
   std::uint64_t rows() const;
-  std::uint64_t layers() const { return layers_; }    // one more than the largest
-  std::uint64_t experts() const { return experts_; }  // of a layer, likewise
+  std::uint64_t layers() const { return layers_; }    // largest layer + 1
+  std::uint64_t experts() const { return experts_; }  // largest expert + 1
   std::uint64_t numbers() const { return layers_ * experts_; }
 
-  // Shows a session's ticks in ascending order, whatever the order of its rows. Rows out of order are sorted
-  // in memory; where they do not fit, the file is read once for each part that does. Error (usage):
-  // context.memory does not hold the rows of neighbouring ticks.
+  // Passes a session's ticks to `take` in ascending order. Rows out of order are sorted in memory; if they do
+  // not fit, the file is read once for each part that does. Error (usage): the rows of neighbouring ticks do
+  // not fit in context.memory.
   void for_each_tick(const Context& context, std::size_t session, const TakeTick& take) const;
 
  private:

@@ -14,7 +14,7 @@
 namespace planesmith {
 namespace {
 
-constexpr int kDeepest = 32;  // directories below each other
+constexpr int kDeepest = 32;  // levels of directories
 
 bool is_rank_directory(const std::string& path) {
   return format::is_rank_directory(name_of(path)) && format::is_key(name_of(parent_of(path)));
@@ -26,7 +26,7 @@ std::string set_of(const std::string& name) {
   return at == std::string::npos ? "" : name.substr(0, at);
 }
 
-// Whether a file of such a name may be a manifest of a tree or of chunks.
+// Whether a file with this name may be a manifest of a tree or of chunks.
 bool is_manifest_name(const std::string& name) {
   return name == format::kManifestName || !chunks::set_of_manifest(name).empty();
 }
@@ -69,7 +69,7 @@ class Search {
     for (const std::string& stem : stems) units_.push_back(pack_unit(path, stem));
   }
 
-  // A manifest, or a file of a pack.
+  // Adds the unit of a file that may be a manifest or belong to a pack.
   void file(const std::string& path) {
     const std::string directory = parent_of(path), name = name_of(path);
     if (const std::string stem = format::stem_of_file(name); !stem.empty()) {
@@ -80,7 +80,7 @@ class Search {
       ManifestKind kind = ManifestKind::tree;
       try {
         kind = read_manifest(context_.os, path, context_.memory).kind;
-      } catch (const Error&) {  // told when it is looked at
+      } catch (const Error&) {  // reported when the unit is verified
       }
       units_.push_back({kind, directory, directory, path});
     }
@@ -94,7 +94,7 @@ class Search {
   }
 
  private:
-  // Other programs have files of such names, too. Two words, so that one may be damaged.
+  // Other programs have files with such names, too. It looks for two words, since one may be damaged.
   bool looks_ours(const std::string& path) const {
     std::string head(4096, '\0');
     const File file = File::open_read(context_.os, path);

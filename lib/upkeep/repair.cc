@@ -36,14 +36,14 @@ struct Source {
   std::string fingerprint;
 };
 
-// What identifies a planes cache or pack, where it is known.
+// What identifies a planes cache or pack, as far as it is known.
 struct Facts {
   std::string ckpt_id;
   std::uint64_t world = 1, rank = 0;
   format::ZeroMode zero_mode = format::ZeroMode::automatic;
   std::optional<format::Fp4Tier> fp4;
   std::optional<format::Tier> tier;
-  std::optional<std::uint64_t> drafts{};  // none: what is there tells
+  std::optional<std::uint64_t> drafts{};  // none: taken from the store
 };
 
 class Repair {
@@ -62,7 +62,7 @@ class Repair {
   }
 
  private:
-  // The directory that a unit's files are in, without a link below what the user named.
+  // Opens the directory of a unit's files without following links below the path that the user named.
   static Dir directory_of(Os& os, const std::string& named, const Unit& unit) {
     if (!S_ISDIR(status(os, named).st_mode)) return Dir::open(os, parent_of(named));
     const std::size_t end = named.find_last_not_of('/') + 1;
@@ -118,7 +118,8 @@ class Repair {
         file.sync();
       });
       if (request_.dry_run) break;
-      report = verify_unit(context_, report.unit, {.allow_extra = true});  // which rows that leaves damaged
+      report =
+          verify_unit(context_, report.unit, {.allow_extra = true});  // finds the rows that are damaged now
       break;
     }
     std::set<std::uint64_t> layers;  // indices
@@ -132,20 +133,20 @@ class Repair {
       small_files(report, layers, item);
       for (const Difference& difference : report.result.differences)
         if (difference.kind == Kind::link || difference.kind == Kind::kind || difference.kind == Kind::owner)
-          item.left.push_back(
-              fmt::format("{}: {}; that is for you to decide", difference.path, difference.what));
+          item.left.push_back(fmt::format("{}: {}; repair does not touch it, you have to decide",
+                                          difference.path, difference.what));
       if (layers.empty()) return;
     }
     if (request_.checkpoint.empty()) {
       item.left.push_back(
-          all ? "nothing says what the content should be: give --checkpoint DIR, so that it is compared"
+          all ? "nothing records what the content should be: give --checkpoint DIR to compare with"
               : fmt::format("layers {} have to be made again: give --checkpoint DIR", numbers(layers)));
       return;
     }
     rebuild(report, all ? std::optional<std::set<std::uint64_t>>() : layers, item);
   }
 
-  // meta.json or the sidecar, which follow from the manifest, and bytes outside the rows.
+  // Repairs meta.json or the sidecar, which follow from the manifest, and bytes outside the rows.
   void small_files(const UnitReport& report, const std::set<std::uint64_t>& damaged,
                    RepairReport::Item& item) {
     const Manifest& manifest = *report.manifest;
@@ -157,7 +158,7 @@ class Repair {
         const std::string path = join(report.unit.root, derived.path);
         std::string content = derived.content;
         if (manifest.kind == ManifestKind::pack) {
-          // Only sound layers may be listed; the others are when they are made again.
+          // Only sound layers may be listed; the others are listed when they have been made again.
           const CacheFacts& facts = *manifest.facts;
           const std::vector<std::uint64_t> indices = model_of_manifest(facts, "").layers;
           std::vector<std::uint64_t> keys;
@@ -208,8 +209,8 @@ class Repair {
     std::optional<Facts> facts = facts_of(report);
     if (!facts) {
       item.left.push_back(
-          "neither manifest nor meta.json or sidecar says what this is: only a build under its identity "
-          "makes it again");
+          "neither a manifest nor meta.json or sidecar says what this is; only a new build under its "
+          "identity can make it again");
       return;
     }
     const Store store = store_of(report.unit);
@@ -239,7 +240,7 @@ class Repair {
                : fmt::format("compare everything with {}, make what differs again, and write the manifest",
                              request_.checkpoint),
         [&] {
-          // A manifest that contradicts name and contents would be trusted by the build.
+          // The build would trust a manifest that contradicts name and contents.
           if (!layers) directory_->unlink(name_of(report.unit.manifest_path));
           const Plan plan = make_plan(source.model, plan_request);
           build(context_, source.checkpoint, source.model, plan, target, backend_);
@@ -285,7 +286,7 @@ class Repair {
     return boot;
   }
 
-  // Whether the checkpoint is what it was made of, by fingerprint; else by a sample of what is sound.
+  // Whether the unit was made from this checkpoint: by fingerprint, else by a sample of sound experts.
   bool fits(const UnitReport& report, const Store& store, const Boot& boot, const Source& source,
             RepairReport::Item& item) const {
     const std::string recorded =
@@ -346,7 +347,7 @@ class Repair {
     const auto pack_again = [&] { chunks::pack(chunks::plan_pack(options, context_), options, context_); };
     act(item, fmt::format("pack what differs of {} again from {}", old.name, request_.source), pack_again);
     if (request_.dry_run || verify_unit(context_, report.unit, {.allow_extra = true}).ok()) return;
-    // The same source gives the same bytes.
+    // Packing the same source gives the same bytes.
     options.force = true;
     act(item, fmt::format("pack all of {} again from {}", old.name, request_.source), pack_again);
   }
@@ -378,7 +379,7 @@ class Repair {
   const Context& context_;
   const RepairRequest& request_;
   Backend& backend_;
-  std::optional<Dir> directory_;  // of the unit at hand
+  std::optional<Dir> directory_;  // of the current unit
   std::unique_ptr<Source> source_;
 };
 

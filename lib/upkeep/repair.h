@@ -1,4 +1,4 @@
-// Doing what a verification advises, and only that.
+// Repairs what a verification finds damaged, and nothing else.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace planesmith {
 
 struct RepairRequest {
   std::vector<std::string> paths;  // as for find_units()
-  std::string checkpoint;          // empty: none; planes are made again from it
-  std::string source;              // empty: none; parts of chunks are made again from it
+  std::string checkpoint;          // to make planes again from; empty: none
+  std::string source;              // to pack parts of chunks again from; empty: none
   bool dry_run = false;
 };
 
@@ -21,21 +21,22 @@ struct RepairReport {
     std::string path;
     std::vector<std::string> found;  // what was wrong
     std::vector<std::string> done;   // what was done, or would be
-    std::vector<std::string> left;   // what could not be done, and what it needs
-    bool good = false;               // verified after it, or was good before
+    std::vector<std::string> left;   // what could not be done, and what that needs
+    bool good = false;               // verified after the repair, or good before
   };
-  std::vector<Item> items;  // of each unit
+  std::vector<Item> items;  // one for each unit
   bool good() const;
 };
 
-// Verifies every unit, repairs what is damaged and verifies that once more:
-//   meta.json and sidecars     written again from the manifest; of a pack, sound layers are listed
-//   bytes outside a pack's rows zeroed
-//   an identity that only the manifest has wrong  the manifest is written again
-//   parts, rows, a lost manifest  made again from the checkpoint, where its fingerprint fits; where none is
-//                              recorded, a sample of the sound experts has to be what it gives
-//   parts of chunks            packed again from the source
-// Errors: a path that is not there; wrong use of --checkpoint, "other-source" where it is another one.
+// Verifies every unit, repairs what is damaged and verifies it again:
+// - meta.json and sidecars are written again from the manifest; a sidecar lists the sound layers;
+// - bytes outside a pack's rows are zeroed, a wrong file size is corrected;
+// - a manifest in which only the identity is wrong is written again;
+// - parts, rows and a lost manifest are made again from the checkpoint if its fingerprint is the recorded
+// one;
+//   if none is recorded, a sample of the sound experts must be what the checkpoint gives;
+// - parts of chunks are packed again from the source.
+// Errors: a path that does not exist; a checkpoint that is not the recorded source ("other-source").
 RepairReport repair(const Context& context, const RepairRequest& request, Backend& backend);
 
 std::string to_text(const RepairReport& report, bool dry_run);

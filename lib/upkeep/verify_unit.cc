@@ -21,7 +21,7 @@ using Kind = Difference::Kind;
 
 constexpr std::uint64_t kMostText = 16 << 20;  // of a meta.json or sidecar
 
-// The name that the unit has to have by its manifest: "v2/<key>/tp<W>-rank<r>" or "<stem>.pack".
+// The name that follows from the unit's manifest: "v2/<key>/tp<W>-rank<r>" or "<stem>.pack".
 std::string proper_name(const Manifest& manifest) {
   const CacheFacts& facts = *manifest.facts;
   if (manifest.kind == ManifestKind::planescache)
@@ -30,7 +30,7 @@ std::string proper_name(const Manifest& manifest) {
   return manifest.files.at(0).path;
 }
 
-// The same as it is.
+// The unit's actual name, in the same form.
 std::string name_there(const Unit& unit) {
   const std::string real = real_path(unit.kind == ManifestKind::pack ? parent_of(unit.path) : unit.path);
   if (unit.kind == ManifestKind::pack) return name_of(unit.path);
@@ -38,7 +38,7 @@ std::string name_there(const Unit& unit) {
   return fmt::format("{}/{}/{}", name_of(parent_of(key)), name_of(key), name_of(real));
 }
 
-// The name that meta.json or the sidecar gives, and the identity in it; empty: damaged, or missing.
+// The name that follows from meta.json or the sidecar, and the identity in it; empty: damaged or missing.
 std::pair<std::string, std::string> name_by_text(const Context& context, const Unit& unit) {
   try {
     if (unit.kind == ManifestKind::planescache) {
@@ -48,8 +48,7 @@ std::pair<std::string, std::string> name_by_text(const Context& context, const U
     }
     const std::string path = format::sidecar_file(format::stem_of_pack(unit.path));
     const format::Sidecar sidecar = format::parse_sidecar(read_text(context.os, path, kMostText), path);
-    const std::string stem =
-        format::stem_of_pack(name_of(unit.path));  // world and rank are in the name alone
+    const std::string stem = format::stem_of_pack(name_of(unit.path));  // only the name has world and rank
     const std::optional<format::PackStem> name = format::parse_pack_stem(stem);
     if (!name) return {};
     return {format::pack_file(format::pack_stem(sidecar.spec, name->rank, name->world)),
@@ -59,7 +58,7 @@ std::pair<std::string, std::string> name_by_text(const Context& context, const U
   }
 }
 
-// Two of name, text and manifest outvote the third.
+// Compares name, text (meta.json or sidecar) and manifest: two that agree outvote the third.
 void judge_place(const Context& context, UnitReport& report) {
   const std::string there = name_there(report.unit), proper = proper_name(*report.manifest);
   if (there == proper) return;
@@ -67,11 +66,11 @@ void judge_place(const Context& context, UnitReport& report) {
   const std::string text = report.unit.kind == ManifestKind::pack ? "sidecar" : "meta.json";
   if (by_text == there) {
     report.problem =
-        fmt::format("its manifest is of {}, name and {} agree that it is {}", proper, text, there);
+        fmt::format("its manifest is of {}, but name and {} agree that it is {}", proper, text, there);
     if (proper_name(under_identity(*report.manifest, id)) == there) report.known_id = id;
   } else if (by_text == proper) {
-    report.problem =
-        fmt::format("has the wrong name: by manifest and {} it is {}, where the engine looks", text, proper);
+    report.problem = fmt::format(
+        "has the wrong name: by its manifest and {} it is {}, where the engine looks for it", text, proper);
     report.proper_path = proper;
   } else {
     report.problem = fmt::format("name, {} and manifest contradict each other: {}, {} and {}", text, there,
@@ -91,7 +90,7 @@ bool needs_checkpoint(const UnitReport& report) {
       });
 }
 
-// Whether there is anything that repair can do without other files.
+// Whether there is anything that repair can do.
 bool has_damage(const UnitReport& report) {
   return !report.problem.empty() ||
          std::any_of(report.result.differences.begin(), report.result.differences.end(),
@@ -100,18 +99,18 @@ bool has_damage(const UnitReport& report) {
                      });
 }
 
-// Where a build that has not finished keeps what it knows.
+// Where an unfinished build keeps its records.
 std::string records_of(const Unit& unit) {
   if (unit.kind == ManifestKind::planescache) return join(unit.path, format::kCacheRecords);
   return join(unit.root, format::pack_records(format::stem_of_pack(name_of(unit.path))));
 }
 
-// Of chunks: NAME of the set.
+// The NAME of a set of chunks.
 std::string set_name(const Unit& unit) {
   return chunks::set_of_manifest(name_of(unit.manifest_path));
 }
 
-// SHA256SUMS.NAME says what the manifest says.
+// Compares SHA256SUMS.NAME with the manifest.
 void check_digest_list(const Context& context, UnitReport& report) {
   const std::vector<FileEntry>& parts = report.manifest->files;
   if (std::any_of(parts.begin(), parts.end(), [](const FileEntry& part) { return part.sha256.empty(); }))
@@ -119,7 +118,7 @@ void check_digest_list(const Context& context, UnitReport& report) {
   const std::string name = chunks::digest_list_name(set_name(report.unit)),
                     path = join(report.unit.root, name);
   if (!exists(context.os, path)) {
-    report.result.notes.push_back(name + " is missing; sha256sum -c has nothing to go by");
+    report.result.notes.push_back(name + " is missing; sha256sum -c cannot be used");
     return;
   }
   if (read_text(context.os, path, kMostManifestBytes) != chunks::digest_list(parts))
@@ -182,7 +181,7 @@ void advise(const Context& context, UnitReport& report) {
                                          shell_quoted(join(real_path(unit.root), difference.path))));
   if (std::any_of(report.result.differences.begin(), report.result.differences.end(),
                   [](const Difference& difference) { return difference.kind == Kind::extra; }))
-    report.to_do.push_back("take away what is extra, or accept it with --allow-extra");
+    report.to_do.push_back("remove what is extra, or accept it with --allow-extra");
 }
 
 }  // namespace
@@ -197,8 +196,8 @@ UnitReport verify_unit(const Context& context, const Unit& unit, VerifyOptions o
     if (!exists(context.os, unit.manifest_path)) {
       report.problem = fmt::format("{} is missing: {}", name_of(unit.manifest_path),
                                    exists(context.os, records_of(unit))
-                                       ? "its build has not finished; the same command goes on with it"
-                                       : "nothing says what the content should be");
+                                       ? "its build has not finished; the same command continues it"
+                                       : "nothing records what the content should be");
     } else {
       report.manifest = read_manifest(context.os, unit.manifest_path, context.memory);
       if (report.manifest->facts) {
@@ -213,7 +212,7 @@ UnitReport verify_unit(const Context& context, const Unit& unit, VerifyOptions o
     report.problem = fmt::format("{} cannot be used: {}", name_of(unit.manifest_path), error.reason());
   }
   if (report.manifest) {
-    // Under another name nothing would be where the manifest says.
+    // Under a wrong name no file would be found where the manifest says.
     Manifest local = *report.manifest;
     if (!report.known_id.empty()) local = under_identity(std::move(local), report.known_id);
     if (report.problem.empty() || !report.known_id.empty()) {

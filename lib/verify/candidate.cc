@@ -10,7 +10,7 @@
 namespace planesmith {
 namespace {
 
-// From a byte between the blocks to the next one, or to the end.
+// The range from a byte between two blocks to the next block, or to the end of the file.
 BlockRange gap_from(const Manifest& manifest, const FileEntry& entry, std::uint64_t offset) {
   const std::vector<BlockRange> ranges = block_ranges(manifest, entry);
   const auto next =

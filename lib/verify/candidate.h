@@ -1,4 +1,4 @@
-// A file that is there with the right size, and what reading it showed.
+// A file of the right size, and what reading it showed.
 #pragma once
 
 #include <sys/stat.h>
@@ -17,20 +17,20 @@ namespace planesmith {
 struct Candidate {
   const FileEntry* entry = nullptr;
   struct stat status {};
-  bool xxh3 = false, sha256 = false, git_sha1 = false;  // the digests that are compared
-  std::size_t blocks = 1;                               // units in which it can be found good
-  std::vector<std::size_t> bad{};                       // blocks
-  std::vector<BlockRange> strays{};                     // from bytes that should be zero to the next row
-  std::vector<std::string> trouble{};                   // other differences, in words
+  bool xxh3 = false, sha256 = false, git_sha1 = false;  // which digests are compared
+  std::size_t blocks = 1;                               // parts that can be found good separately
+  std::vector<std::size_t> bad{};                       // numbers of bad blocks
+  std::vector<BlockRange> strays{};    // each from a non-zero byte between rows to the next row
+  std::vector<std::string> trouble{};  // other differences, as text
   std::optional<std::string> unreadable{};
 
   bool good() const { return bad.empty() && trouble.empty() && !unreadable; }
-  // Only as a whole, by a digest of all of it.
+  // Whether it can be verified only as a whole, by a digest of the file.
   bool whole() const { return sha256 || git_sha1; }
 
-  // Compares what was read with the manifest's digests; true where all of that is good.
+  // Compares what was read with the manifest's digests. True: all of it is good.
   bool take(const Manifest& manifest, const Digested& done);
-  // What it all comes to: one Difference for what cannot be read and one for what differs, or none.
+  // The result: one Difference if it cannot be read and one if it differs.
   std::vector<Difference> differences(const Manifest& manifest) const;
 };
 

@@ -1,4 +1,4 @@
-// A manifest against a Hugging Face repository's listing.
+// Compares a manifest with a Hugging Face repository's listing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace planesmith {
 namespace {
 
-// Where in the repository the manifest's directory is: the prefix that makes most of its paths meet one of
-// the listing.
+// The manifest's directory in the repository: the prefix with which most of the manifest's paths are in the
+// listing.
 std::string best_prefix(const std::set<std::string>& paths, const std::vector<FileEntry>& listing) {
   std::map<std::string, std::size_t> votes;
   for (const FileEntry& remote : listing) {
@@ -47,7 +47,7 @@ std::vector<Difference> compare_with_listing(const Context& context, const Manif
   const auto differs = [&](const std::string& path, std::string what) {
     differences.push_back({Difference::Kind::listing, path, std::move(what)});
   };
-  // The manifest's files, with the digests of those whose content follows from it.
+  // Add the files whose content follows from the manifest, with their digests.
   std::vector<FileEntry> files = manifest.files;
   for (const DerivedFile& derived : derived_files(manifest))
     files.push_back({.path = derived.path,
@@ -62,7 +62,7 @@ std::vector<Difference> compare_with_listing(const Context& context, const Manif
     if (remote.path.starts_with(prefix)) remote_by_path[remote.path.substr(prefix.size())] = &remote;
 
   std::vector<FileToDigest> todo;
-  std::vector<std::pair<std::string, const FileEntry*>> expected;  // of each: path, and what the listing says
+  std::vector<std::pair<std::string, const FileEntry*>> expected;  // path, and the listing's entry
   const auto judge = [&](const std::string& path, const FileEntry& remote, const std::string& sha256,
                          const std::string& git_sha1) {
     if (!remote.sha256.empty() && remote.sha256 != sha256)

@@ -27,7 +27,7 @@ std::optional<std::string> other_identity(Os& os, const Manifest& manifest, cons
       if (!document.is_object() || !document.contains("ckpt_id") || !document["ckpt_id"].is_string())
         continue;
       if (const std::string id = document["ckpt_id"]; matches(name, id)) return id;
-    } catch (const Error&) {  // not one of these files, or a broken one, which is told elsewhere
+    } catch (const Error&) {  // another file, or a damaged one, which is reported elsewhere
     }
   }
   return std::nullopt;

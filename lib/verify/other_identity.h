@@ -1,4 +1,4 @@
-// A cache or pack that is all a manifest says, but was built under another identity.
+// Detects a cache or pack that matches a manifest except for its identity.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace planesmith {
 
-// The identity under which `root` has what the manifest describes, where that is not the manifest's own:
-// nothing else in meta.json or sidecar differs. None: the manifest's own, or nothing of the kind.
+// The identity under which `root` holds what the manifest describes, if meta.json or sidecar differs from the
+// manifest in nothing else. None: the identity is the manifest's, or there is more that differs.
 std::optional<std::string> other_identity(Os& os, const Manifest& manifest, const std::string& root);
 
-// The manifest as it would be for that identity.
+// The manifest as it would be under that identity.
 Manifest under_identity(Manifest manifest, const std::string& ckpt_id);
 
 }  // namespace planesmith

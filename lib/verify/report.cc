@@ -15,7 +15,8 @@
 namespace planesmith {
 namespace {
 
-// Layers that hit in one line, those that miss with their reasons. `miss`: why all of them do, said already.
+// One line for the layers that hit, one with its reason for each that misses. all_miss: the reason was
+// already given and holds for all.
 void append_layers(std::string& text, const std::vector<LayerVerdict>& layers, bool all_miss) {
   std::vector<std::uint64_t> hits, others;
   for (const LayerVerdict& layer : layers) (layer.hit() ? hits : others).push_back(layer.index);
@@ -87,8 +88,7 @@ bool is_host(const BootVerdict& verdict) {
 
 std::string emptied_warning(const PackVerdict& pack) {
   return fmt::format(
-      "at its first start the engine would put an empty pack in the place of {}; repair it or move it "
-      "away before",
+      "at its first start the engine would replace {} by an empty pack; repair it or move it away first",
       printable(pack.path));
 }
 

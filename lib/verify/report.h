@@ -1,4 +1,4 @@
-// Verdicts and stores in words and as JSON.
+// Verdicts and stores as text and JSON.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What comparing with the checkpoint found, for people and for scripts.
+// The result of comparing with the checkpoint, as text and JSON.
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -10,7 +10,7 @@ namespace planesmith {
 namespace {
 
 std::string place_text(const ContentDifference& difference) {
-  if (difference.tensor.empty()) return "zeros behind the slot";
+  if (difference.tensor.empty()) return "padding after the slot";
   return fmt::format("tensor '{}', row {}, column {}", printable(difference.tensor), difference.row,
                      difference.col);
 }

@@ -1,4 +1,4 @@
-// What stands in a store, for people and for scripts.
+// The contents of a store, as text and JSON.
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -10,7 +10,7 @@
 namespace planesmith {
 namespace {
 
-// " - reason" behind what is not whole.
+// " - reason", appended to what has a defect.
 std::string behind(const std::string& defect) {
   return defect.empty() ? "" : fmt::format(" - {}", printable(defect));
 }

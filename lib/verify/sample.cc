@@ -34,7 +34,7 @@ struct Holder {
   std::uint64_t rank = 0;
   std::vector<Place> places;                  // of expert 0
   std::uint64_t stride = 0;                   // bytes from one expert to the next
-  std::uint64_t padding_at = 0, padding = 0;  // zeros behind the last section of a row
+  std::uint64_t padding_at = 0, padding = 0;  // zeros after the last section of a row
 };
 
 struct Task {
@@ -102,7 +102,7 @@ class Comparison {
     std::array<std::vector<std::uint8_t>, format::kSections> made;
   };
 
-  // The command that builds a layer of an artifact again.
+  // The command that builds one layer of an artifact again.
   std::string repair(const std::string& program, const std::string& rest, std::uint64_t rank,
                      std::uint64_t layer) const {
     const std::uint64_t drafts = model_.geometry.drafts;
@@ -166,14 +166,14 @@ class Comparison {
     return {std::string(format::name(section)), section, offset, format::section_bytes(section, shape_)};
   }
 
-  // In the order in which their experts lie in the checkpoint.
+  // Sorted by the position of the experts in the checkpoint.
   std::vector<Task> choose(const SampleRequest& request) const {
     std::vector<Task> tasks;
     for (const SparseLayer& layer : model_.layers)
       for (std::uint64_t expert = 0; expert < layer.experts.size(); ++expert)
         tasks.push_back({&layer, expert});
     if (request.count && *request.count < tasks.size()) {
-      // The first steps of a shuffle; with this generator the same on every machine.
+      // The first steps of a shuffle; this generator gives the same sample on every machine.
       std::mt19937_64 random(request.seed);
       for (std::size_t i = 0; i < *request.count; ++i)
         std::swap(tasks[i], tasks[i + random() % (tasks.size() - i)]);
@@ -209,7 +209,7 @@ class Comparison {
     if (differs) ++differing_;
   }
 
-  // Whether weights or scales differ.
+  // Compares one expert in one file; true: weights or scales differ.
   bool compare(const Task& task, const Holder& holder, Worker& worker) {
     bool content_differs = false;
     const File file = File::open_read(context_.os, holder.path);
@@ -226,7 +226,7 @@ class Comparison {
       const Element element = first_difference(place.section, shape_, holder.rank, stored, made);
       const ExpertTensors& tensors =
           task.layer->experts[task.expert][static_cast<std::size_t>(element.projection)];
-      // MXFP4 scales are taken over; in the other families they are made of the weights.
+      // MXFP4 scales are copied; in other families they are computed from the weights.
       const bool taken = element.scale && !traits(model_.family).requantized;
       ContentDifference difference =
           at(task, holder, row + place.offset + static_cast<std::uint64_t>(differs - stored.begin()));
@@ -272,7 +272,7 @@ class Comparison {
     return out;
   }
 
-  // Bounded: of each file and layer only the one furthest in front is kept.
+  // Keeps memory bounded: only the first difference of each file and layer stays.
   void add(ContentDifference difference) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (ContentDifference& known : report_.differences)

@@ -1,4 +1,4 @@
-// Whether what is to be served together was made from one checkpoint, and from the one at hand (FORMAT.md
+// Checks whether what is served together was made from one checkpoint, and from the given one (FORMAT.md
 // section 10).
 #pragma once
 
@@ -11,19 +11,19 @@
 namespace planesmith {
 
 struct SourceCheck {
-  std::string expected;  // fingerprint of the checkpoint; without one, the first that is recorded
+  std::string expected;  // fingerprint of the checkpoint; without one the first recorded
   bool of_checkpoint = false;
   struct Artifact {
-    std::string path, source;  // source: empty where nothing is recorded
+    std::string path, source;  // source: empty if not recorded
   };
-  std::vector<Artifact> others;   // made from something else
-  std::vector<Artifact> unknown;  // nothing says what they were made from
+  std::vector<Artifact> others;   // made from another checkpoint
+  std::vector<Artifact> unknown;  // source not recorded
 };
 
-// Caches and packs of this boot. fingerprint: of the checkpoint; empty: none is given.
+// Checks the caches and packs of this boot. fingerprint: of the checkpoint; empty: no checkpoint is given.
 SourceCheck check_sources(const Store& store, const Boot& boot, const std::string& fingerprint);
 
-// A line for each that was made from something else, and what that means.
+// A line for each artifact that was made from another checkpoint, and what that means.
 std::string to_text(const SourceCheck& check);
 Json to_json(const SourceCheck& check);
 

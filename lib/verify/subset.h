@@ -1,4 +1,4 @@
-// Verifying a part of the contents at a time.
+// Verifies part of the contents at a time.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,8 @@
 
 namespace planesmith {
 
-// Part of the contents: part i of n, 1 .. n, the same every time; or a share, other parts each time.
+// Which units of the contents are verified: part `part` of `of` (1 .. of), the same every time; or a random
+// `percent`, another each time by `seed`.
 struct Subset {
   std::uint64_t part = 0, of = 0;
   std::uint64_t percent = 0, seed = 0;

@@ -1,4 +1,4 @@
-// When each file of a tree was last found good, by any run of this user: for `verify --since`.
+// Remembers for `verify --since` when a run of this user last found each file of a tree good.
 #pragma once
 
 #include <sys/stat.h>
@@ -14,10 +14,10 @@ namespace planesmith {
 
 class VerifiedLately {
  public:
-  // manifest: its text; another manifest of the same root is another memory.
+  // manifest: its text; each manifest of the same root has a memory of its own.
   VerifiedLately(Os& os, const std::string& root, std::string_view manifest);
 
-  // The file has not changed since it was found good, which was not longer ago than this.
+  // Whether the file was found good within `since` and has not changed since then.
   bool holds(const std::string& path, const struct stat& status, std::chrono::seconds since) const;
   void note(const std::string& path, const struct stat& status, bool good);
   void save() const;
@@ -25,7 +25,7 @@ class VerifiedLately {
  private:
   Os& os_;
   const std::string key_;
-  Json files_;  // by path: the file's stamp and the time
+  Json files_;  // by path: the file's stamp and the time of the check
 };
 
 }  // namespace planesmith

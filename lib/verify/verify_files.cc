@@ -61,13 +61,13 @@ class Verifier {
     result_.differences.push_back({kind, path, std::move(what)});
   }
 
-  // The same remark on many files is one note.
+  // Merges the same remark on many files into one note.
   void remark(const std::string& what, const std::string& path) {
     auto& [count, first] = remarks_[what];
     if (count++ == 0) first = path;
   }
 
-  // Presence, kind and size; what passes is a candidate.
+  // Checks presence, kind and size; a file that passes becomes a candidate.
   void look(const FileEntry& entry) {
     ++result_.files;
     const TreeItem item = look_at(context_.os, options_.root, entry.path);
@@ -77,7 +77,7 @@ class Verifier {
       return differs(Kind::missing, entry.path, fmt::format("{} was expected", expected));
     if (item.kind == behind_link)
       return differs(Kind::link, entry.path,
-                     fmt::format("lies behind the link {}, which is not followed", item.link_target));
+                     fmt::format("is below the link {}, which is not followed", item.link_target));
     if (item.kind == link && entry.link_target) {
       if (item.link_target != *entry.link_target)
         differs(Kind::link, entry.path,
@@ -105,7 +105,7 @@ class Verifier {
     if (!options_.quick) add_candidate(entry, item.status);
   }
 
-  // The owner of a file can change it. Directories that a group writes to hold files of several owners.
+  // Reports files of another owner, who could change them. Directories that a group may write to are exempt.
   void look_at_owner(const std::string& path, const struct stat& status) {
     if (!directory_ || (directory_->st_mode & (S_IWGRP | S_IWOTH)) != 0) return;
     if (status.st_uid == directory_->st_uid || status.st_uid == geteuid() || status.st_uid == 0) return;
@@ -174,7 +174,7 @@ class Verifier {
 
   void check_contents() {
     std::vector<FileToDigest> todo;
-    std::vector<std::size_t> number;  // of each: which candidate
+    std::vector<std::size_t> number;  // index of the candidate of each file
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       Candidate& candidate = candidates_[i];
       FileToDigest file{.path = join(options_.root, candidate.entry->path),
@@ -212,7 +212,7 @@ class Verifier {
     verified_.save();
   }
 
-  // Of these blocks, those that are in the subset that was asked for.
+  // Reduces runs of blocks to the requested subset.
   VerifyRecord::Runs in_subset(const VerifyRecord::Runs& runs, bool whole) {
     constexpr std::size_t kTogether = 8;  // blocks that are chosen together
     if (!options_.subset) return runs;
@@ -224,7 +224,7 @@ class Verifier {
     return out;
   }
 
-  // The blocks that an interrupted run did not find good. A digest of the whole file is all or nothing.
+  // The blocks that no interrupted run found good. With a digest of the whole file it is all or nothing.
   VerifyRecord::Runs still_to_do(const Candidate& candidate, const FileToDigest& file) {
     VerifyRecord::Runs runs;
     std::uint64_t left = file.size;
@@ -271,7 +271,7 @@ class Verifier {
   const VerifyOptions& options_;
   VerifyRecord record_;
   VerifiedLately verified_;
-  std::optional<struct stat> directory_{};  // whose owner the files should have
+  std::optional<struct stat> directory_{};  // its owner should own the files
   std::uint64_t subset_number_ = 0;
   std::vector<Candidate> candidates_;
   std::map<std::string, std::pair<std::uint64_t, std::string>> remarks_;

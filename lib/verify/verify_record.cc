@@ -15,7 +15,7 @@ constexpr std::string_view kGroup = "verify";
 constexpr auto kSaveInterval = std::chrono::seconds(5);
 
 bool lies_below(const std::string& directory, const std::string& root) {
-  // The directory may not be there yet: its nearest ancestor that is decides.
+  // The directory may not exist yet; then its nearest existing ancestor decides.
   std::string there = directory;
   while (there != "/" && there != ".") {
     try {

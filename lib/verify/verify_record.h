@@ -1,4 +1,4 @@
-// How far an interrupted verification got: which blocks of which files were found good.
+// The progress of an interrupted verification: which blocks of which files were found good.
 #pragma once
 
 #include <chrono>
@@ -16,18 +16,17 @@ class VerifyRecord {
  public:
   using Runs = std::vector<std::pair<std::size_t, std::size_t>>;  // blocks [first, second), ascending
 
-  // `key` tells one verification from every other. Nothing is kept where the user's cache lies below `root`.
+  // `key` identifies the verification. Nothing is kept if the user's cache directory is below `root`.
   VerifyRecord(const Context& context, const std::string& root, std::string key);
 
   bool kept() const { return kept_; }
 
-  // What was found good of the file, if it still is the same file; the whole of it counts as block 0 where it
-  // was digested as a whole.
+  // The blocks found good, if the file has not changed since. A file digested as a whole is block 0.
   Runs good(const std::string& path, const struct stat& status) const;
 
   void add(const std::string& path, const struct stat& status, std::size_t first, std::size_t last);
-  void save();  // now; add() does it now and then by itself
-  void drop();  // the verification is over
+  void save();  // now; add() also saves from time to time
+  void drop();  // removes the record of a finished verification
 
  private:
   const Context& context_;

@@ -1,4 +1,4 @@
-// What a verification found, for people and for programs, and what to do about it.
+// The result of a verification as text and JSON, and what to do about it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ std::string flags_of(const CacheFacts& facts, const std::string& ckpt_id) {
                      drafts == 0 ? "" : fmt::format(" --drafts {}", drafts));
 }
 
-// Indices of the layers that damaged data belong to; all of them where it cannot be told.
+// Indices of the damaged layers; all layers where the damage cannot be located.
 std::vector<std::uint64_t> damaged_layers(const Manifest& manifest, const Verification& result) {
   const CacheFacts& facts = *manifest.facts;
   const std::vector<std::uint64_t> all = model_of_manifest(facts, "").layers;
@@ -81,8 +81,8 @@ std::string rebuild_command(const Manifest& manifest, const Verification& result
   return fmt::format("{} {} --layers {} --force", program, flags_of(facts, id), number_list(layers, ","));
 }
 
-// Commands for what needs no checkpoint: meta.json or sidecar, which follow from the manifest, and bytes that
-// must be zero.
+// Commands that repair without a checkpoint: meta.json or sidecar, which follow from the manifest, and bytes
+// that must be zero.
 std::vector<std::string> small_repairs(const Manifest& manifest, const Verification& result,
                                        const VerifyOptions& options) {
   std::vector<std::string> out;
@@ -95,7 +95,7 @@ std::vector<std::string> small_repairs(const Manifest& manifest, const Verificat
       if (derived.path == difference.path && is_damage(difference))
         out.push_back(fmt::format("write it again: printf %s {} > {}", shell_quoted(derived.content), path));
     for (const BlockRange& stray : difference.strays)
-      out.push_back(fmt::format("make a hole of it: fallocate --punch-hole --offset {} --length {} {}",
+      out.push_back(fmt::format("zero these bytes: fallocate --punch-hole --offset {} --length {} {}",
                                 stray.offset, stray.size, path));
   }
   return out;
@@ -117,10 +117,10 @@ std::vector<std::string> advice(const Manifest& manifest, const Verification& re
                     [](const Difference& difference) { return difference.kind == Kind::missing; });
   if (missing != 0 && static_cast<std::uint64_t>(missing) == result.files)
     out.push_back(fmt::format(
-        "nothing of it is in {}: name the directory that the manifest's paths start from with --root",
+        "none of its files is in {}: give the directory that the manifest's paths start from with --root",
         options.root));
   else if (damaged && manifest.facts) {
-    // Without their meta.json or sidecar data are of no identity: that comes first.
+    // Without meta.json or sidecar the data have no identity, so these come first.
     out = small_repairs(manifest, result, options);
     if (const std::string command = rebuild_command(manifest, result, options); !command.empty())
       out.push_back("copy or download what differs again, or build it again: " + command);
@@ -131,20 +131,19 @@ std::vector<std::string> advice(const Manifest& manifest, const Verification& re
   if (has(result, {Kind::link}))
     out.push_back(
         in_snapshot(options.root)
-            ? fmt::format(
-                  "these are links into a Hugging Face cache: make files of them, which as hard links take "
-                  "no space, by cp -rlL {} DIR, and verify with --root DIR",
-                  shell_quoted(real_path(options.root)))
+            ? fmt::format("these are links into a Hugging Face cache: turn them into files with cp -rlL {} "
+                          "DIR (hard links, which take no space), and verify with --root DIR",
+                          shell_quoted(real_path(options.root)))
             : "links are never followed: verify the directory that holds the files themselves, or a copy "
               "made with cp -rL");
-  if (has(result, {Kind::extra})) out.push_back("take away what is extra, or accept it with --allow-extra");
+  if (has(result, {Kind::extra})) out.push_back("remove what is extra, or accept it with --allow-extra");
   if (has(result, {Kind::listing})) out.push_back("upload what differs in the repository again");
   if (has(result, {Kind::identity}))
-    out.push_back(fmt::format(
-        "only the identity differs, the data were held against the manifest all the same: serve with "
-        "VLLM_MOE_W2_CKPT_ID={}, or rename it with verify-ckpt-id rekey --from {} --to {}",
-        shell_quoted(result.found_identity), shell_quoted(result.found_identity),
-        shell_quoted(manifest.facts->ckpt_id)));
+    out.push_back(
+        fmt::format("only the identity differs; the data were compared with the manifest nevertheless: serve "
+                    "with VLLM_MOE_W2_CKPT_ID={}, or change it with verify-ckpt-id rekey --from {} --to {}",
+                    shell_quoted(result.found_identity), shell_quoted(result.found_identity),
+                    shell_quoted(manifest.facts->ckpt_id)));
   return out;
 }
 
@@ -171,7 +170,7 @@ std::string to_text(const Manifest& manifest, const Verification& result, const 
 }
 
 Json to_json(const Manifest& manifest, const Verification& result, const VerifyOptions& options) {
-  // Paths of a foreign list may not be UTF-8; a JSON document has to be.
+  // Paths of a foreign list may not be UTF-8, but a JSON document must be.
   Json differences = Json::array();
   for (const Difference& difference : result.differences) {
     differences.push_back({{"kind", name(difference.kind)},

@@ -10,12 +10,12 @@
 
 namespace planesmith::bench {
 
-// Seconds that one go took. Each go should work on data that the caches no longer hold.
+// Seconds that one run took. Each run should work on data that is no longer in the caches.
 using Timed = std::function<double()>;
 
 struct Row {
   std::string name;     // what was measured, and how ("mxfp4 six parts, avx512, 1 thread")
-  std::uint64_t bytes;  // moved by one go: in + out; 0 where no bytes are moved
+  std::uint64_t bytes;  // moved by one run: in + out; 0: it moves no bytes
   double work;          // median of the work: seconds, or what the name says
   double yardstick;     // median of the yardstick, or a limit
   double ratio;  // median over the pairs of yardstick / work: 1 = as fast, more = faster (or below the limit)

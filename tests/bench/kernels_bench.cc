@@ -239,7 +239,7 @@ void quantize(Runner& runner) {
   }
 }
 
-// The other yardstick there might be.
+// Another possible yardstick.
 void memcpy_in_blocks(Runner& runner) {
   const std::string name = "memcpy, an expert at a time, against 256 MiB at a time, 1 thread";
   if (!runner.wants(name)) return;

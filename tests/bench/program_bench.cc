@@ -1,4 +1,5 @@
-// What has a limit: the time of a dry run over a real model's headers and of reading a large one, and memory.
+// Measurements with a limit: the time of a dry run over a real model's headers and of reading a large header,
+// and memory.
 #include <fmt/format.h>
 #include <stdlib.h>
 
@@ -12,8 +13,8 @@
 namespace planesmith::bench {
 namespace {
 
-// The headers of a real model, in a directory or an archive, as a checkpoint without contents. False where
-// there are none.
+// Makes a checkpoint without contents from the headers of a real model, in a directory or an archive. False:
+// there are no headers.
 bool make_real(const std::string& from, const Directory& directory) {
   std::string headers;
   if (!std::filesystem::exists(from)) return false;

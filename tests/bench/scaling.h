@@ -24,7 +24,7 @@ struct Series {
 // "1,2,all": ascending, none twice. Error: anything else.
 std::vector<int> thread_counts(const std::string& list);
 
-// Makes a checkpoint in memory and measures whatever --only names. Prints as it goes.
+// Makes a checkpoint in memory, measures what --only names, and prints results as they come.
 std::vector<Series> scaling(Runner& runner, const std::vector<int>& counts);
 
 Json to_json(const std::vector<Series>& series);

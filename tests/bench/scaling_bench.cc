@@ -260,7 +260,7 @@ class Scaling {
                       stream = memory_ / "all.tar.zst";
     run_program("build-planescache", {in_, "-o", planes, "--ckpt-id", "bench", "--backend", "cpu"});
     const std::string tar = fmt::format("tar -C {} -c . | zstd -q -1 -T", shell_quoted(planes));
-    // As many parts as a large cache has: SHA-256 of one part is one thread's, whatever the machine.
+    // As many parts as a large cache has: one thread computes the SHA-256 of a part, on any machine.
     const std::uint64_t part = size_of(planes) / kParts;
     measure(
         "pack-chunks pack, level 1, both digests", "tar, zstd", 1 / 3.5, [&] { return size_of(planes); },

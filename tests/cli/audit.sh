@@ -239,7 +239,7 @@ mtp-lost ds4-mini against.mtp-lost 3
 EOF
 echo "$rows faults, each alone"
 
-# --- DSpark blocks: num_nextn_predict_layers is 1 whatever their number, dspark_target_layer_ids has one entry each ---
+# --- DSpark blocks: num_nextn_predict_layers is 1 for any number of them, dspark_target_layer_ids has one entry each ---
 rm -rf dspark; cp -r "$GOLDEN/ds4-dspark-mini/checkpoint" dspark; chmod -R u+w dspark; echo '{}' >dspark/tokenizer.json
 expect 0 verify-ckpt-id audit dspark; grep -q mtp.count out && fail "mtp.count of DSpark blocks"
 targets() { python3 -c 'import json, sys; c = json.load(open("dspark/config.json")); c["dspark_target_layer_ids"] = eval(sys.argv[1]); json.dump(c, open("dspark/config.json", "w"))' "$1"; }

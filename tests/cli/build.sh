@@ -56,7 +56,7 @@ all() { build-planescache "$CK" -o d/planescache --store d/store --ckpt-id "$1" 
 pin=$(grep -q '"another"' "$meta" && echo another || echo $PIN)
 cp "$meta" good; echo '{}' >"$meta"
 expect 1 all "$pin"
-says 'meta.json: is not what the directory.s name says it to be; --recheck writes it again'
+says 'meta.json: does not match the directory.s name; --recheck writes it again'
 expect 0 all "$pin" --force
 same good "$meta"
 echo garbage >"$sidecar"; truncate -s -1 "$pack"
@@ -76,7 +76,7 @@ prints '^written      fp4q pack: 4 files.*with holes; .*split mode'
 expect 0 build-planescache "$CK" -o n -n --json
 prints '"written_bytes": 345600'
 
-# --- wrong use costs no thinking, and nothing is left behind ---
+# --- wrong use is explained, and nothing is left behind ---
 refused() { local status=$1 pattern=$2; shift 2; expect "$status" "$@"; says "$pattern"; absent n; absent n2; }
 refused 2 'layer 9 has no routed experts; the layers that have are 0 to 1' build-planescache "$CK" -o n --ckpt-id x --layers 9
 refused 2 "--layers is empty" build-planescache "$CK" -o n --ckpt-id x --layers ""
@@ -132,7 +132,7 @@ EOF
 done
 ls b-ds4-mini/v2/*/tp1-rank0/layer0.fp2.bin >/dev/null || fail "the finished layer was not kept"
 
-# --- stopped by a signal: finished work kept, exit 130 / 143, the same command goes on ---
+# --- stopped by a signal: finished work kept, exit 130 / 143, the same command continues ---
 cp "$CK/config.json" .
 make-checkpoint --family mxfp4 --layers 6 --experts 8 --hidden 1024 --intermediate 1024 -o big -q >/dev/null 2>&1 ||
   { echo "note: make-checkpoint failed, no signal test"; finish; exit; }

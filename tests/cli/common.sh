@@ -1,5 +1,5 @@
-# Sourced by every command-line test. Gives it a scratch directory that is removed at the end, and a few words
-# for saying what must hold. BIN and SOURCE come from ctest; by hand: BIN=build/release/bin SOURCE=. bash tests/cli/X.sh
+# Sourced by every command-line test: a scratch directory that is removed at the end, and functions for checks. BIN and
+# SOURCE come from ctest; by hand: BIN=build/release/bin SOURCE=. bash tests/cli/X.sh
 set -u
 BIN=${BIN:?directory of the built programs} SOURCE=${SOURCE:?root of the source tree}
 GOLDEN=$SOURCE/tests/golden
@@ -49,7 +49,7 @@ fingerprint() {
    find . -type f -links +1 | sort)
 }
 
-# kill_after_each PREPARE CHECK COMMAND...: for N = 1, 2, ... until the command gets by: PREPARE, the command killed
+# kill_after_each PREPARE CHECK COMMAND...: for N = 1, 2, ... until the command ends by itself: PREPARE, the command killed
 # (SIGKILL) right after its Nth operation that changes a file, CHECK. Sets `kills` to the number of kills.
 kill_after_each() {
   local prepare=$1 check=$2 shim=$BIN/../tests/bin/kill-after.so status; shift 2

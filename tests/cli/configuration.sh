@@ -38,7 +38,7 @@ expect 2 check "${ENV[@]}" --for host
 expect 2 check --env VLLM_MOE_W2
 expect 3 check "${ENV[@]}" --env VLLM_MOE_W2_DRAFT=1 --env VLLM_MOE_W2_NUM_LAYERS=5
 
-# Paths of a container: where they lie here is said besides.
+# Paths of a container: flags give the host's paths.
 printf 'VLLM_MOE_W2=1\nVLLM_MOE_W2_CKPT_ID=id\nVLLM_MOE_W2_PLANES_CACHE=/planescache\nVLLM_MOE_W2_STORE_DIR=/store\n' >'env'
 expect 0 check --env-file env --planescache c/planes --store c/packs
 prints 'note: VLLM_MOE_W2_PLANES_CACHE=/planescache: looked for in c/planes'
@@ -78,7 +78,7 @@ says 'cannot be read as YAML: line '
 
 # Memory.
 expect 3 check "${ENV[@]}" --gpu-memory 1GiB
-prints 'problem: memory does not suffice: .*pools 2.00 GiB.*KV cache'
+prints 'problem: not enough GPU memory: .*pools 2.00 GiB.*KV cache'
 expect 0 check "${ENV[@]}" --gpu-memory 96GiB --json
 python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); assert d["mode"] == "resident" and d["problems"] == [], d
 assert any("memory" in n for n in d["notes"]) and d["environment"]["VLLM_MOE_W2_STORE_DIR"].endswith("/c/packs"), d' out || fail "--json"

@@ -1,5 +1,5 @@
-# One damage after the other, of every kind of file: found, named, exit status 3; and what is advised, done as printed
-# (with CHECKPOINT and SOURCE filled in), ends in a store that is what it was.
+# Damages files of every kind, one at a time: each damage is found and named (exit status 3), and the printed advice, run as
+# printed (with CHECKPOINT and SOURCE filled in), restores the store.
 . "$(dirname "$0")/common.sh"
 command -v python3 >/dev/null || skip "python3 is needed to do the damage"
 cd "$WORK" || exit 1
@@ -28,7 +28,7 @@ elif what == "field":  # one character of a value in JSON
 stat = os.stat(path); open(path, "wb").write(data)
 END
 cases=0
-# damage FILE-GLOB WHAT [MORE]: does it to a copy of the store and lets verify and its advice deal with it.
+# damage FILE-GLOB WHAT [MORE]: damages a copy of the store, then verifies it and runs the advice.
 damage() {
   local pattern=$1 file what; shift
   what="$pattern $*"
@@ -46,7 +46,7 @@ deal_with() {
   [ -s advice ] || { fail "$1: no advice"; return; }
   (cd / && bash -e "$WORK/advice") >"$WORK/done" 2>&1 || { fail "$1: the advice fails: $(cat advice)"; tail -8 "$WORK/done"; return; }
   expect 0 verify-ckpt-id verify d || { fail "  $1, after: $(cat advice)"; head -8 "$WORK/out"; return; }
-  case $1 in *d/parts/manifest*) return ;; esac  # what the parts were packed with is lost with it
+  case $1 in *d/parts/manifest*) return ;; esac  # the manifest also recorded how the parts were packed
   diff -r good d >"$WORK/differ" || { fail "$1: not what it was: $(head -3 "$WORK/differ")"; }
 }
 
@@ -67,7 +67,7 @@ for field in ckpt_id tier source family layers digest; do damage 'd/s/fp4.*.mani
 for what in missing empty long; do damage 'd/s/fp4.*.manifest.json' $what; done
 for at in 0 n/2 n-1; do damage d/parts/set.tar.zst.part.001 byte $at; done
 for what in missing empty long short; do damage d/parts/set.tar.zst.part.000 $what; done
-# Slots with quintal planes are told from nibble ones by their size alone.
+# Slots with quintal planes differ from those with nibbles only in size.
 for field in slot_bytes stride tag; do damage 'd/s/delta.*of1.json' field $field; done
 for at in 0 n/2 n-1; do damage 'd/s/delta.*.pack' byte $at; done
 for field in tier digest; do damage 'd/s/delta.*.pack.manifest.json' field $field; done
@@ -85,7 +85,7 @@ else
   echo "SKIPPED: files of another owner, which only root can make"
 fi
 
-# Several at once, and names that were changed.
+# Several damages at once, and changed names.
 rm -rf d; cp -a good d; rm d/v2/*/*/meta.json d/v2/*/*/layer0.fp2.bin d/s/base.*of1.json
 python3 damage.py "$(echo d/s/base.*.pack)" byte n/3+5; deal_with "several at once" layer0.fp2.bin
 rm -rf d; cp -a good d; key=$(basename d/v2/*); mv d/v2/$key d/v2/01234567890123456789; deal_with "a renamed key" $key
@@ -93,12 +93,12 @@ rm -rf d; cp -a good d
 for file in d/s/base.*; do mv "$file" "$(echo "$file" | sed 's/v2\.[0-9a-f]*/v2.01234567890123456789/')"; done
 deal_with "a renamed pack" base.v2
 
-# Only building it again helps: neither meta.json nor manifest are left, and that is said.
+# Neither meta.json nor manifest is left: only a new build helps, and the advice says so.
 rm -rf d; cp -a good d; rm d/v2/*/*/m*.json
 expect 3 verify-ckpt-id verify d
-expect 3 verify-ckpt-id repair d --checkpoint "$CK" && prints 'only a build under its identity makes it again'
+expect 3 verify-ckpt-id repair d --checkpoint "$CK" && prints 'only a new build under its identity can make it again'
 expect 0 build-planescache "$CK" -o d --ckpt-id prod -q && expect 0 verify-ckpt-id verify d
-# The list of sums is for sha256sum alone: without it nothing is wrong, and it is said.
+# The list of digests is only for sha256sum: its absence is a note, not a difference.
 rm -rf d; cp -a good d; rm d/parts/SHA256SUMS.set
 expect 0 verify-ckpt-id verify d && prints 'note: SHA256SUMS.set is missing'
 # The same of a set of chunks without its manifest.

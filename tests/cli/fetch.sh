@@ -10,7 +10,7 @@ printf x >$repo/set.tar.zst.part.000.tmp
 count=$(ls $repo | grep -c 'set.*part\.[0-9]*$')
 HUB_PAGE=10 start_hub
 
-# What a machine has that knows nothing of ours.
+# The tools of a machine without Planesmith.
 mkdir stock
 for tool in bash curl zstd tar awk sed sort stat cat cut tail sha256sum mv rm rmdir mkdir mktemp dirname basename readlink sleep head tr grep find id chmod tee mkfifo; do
   ln -s "$(command -v $tool)" stock/
@@ -76,12 +76,12 @@ done
 trouble 'corrupt-name part.001'
 rm -rf c
 expect 3 stock me/cache set --out c $root
-says 'part\.001: what comes is not what the hub lists'
+says 'part\.001: the content is not what the hub lists'
 absent c/tree
 expect 3 stock me/cache set --out c --stream $root
 absent c/tree
 
-# what will not get better is not asked for again
+# permanent errors are not retried
 trouble 'token secret'
 expect 1 stock me/cache set --out g $root
 says HF_TOKEN
@@ -139,7 +139,7 @@ hostile 'leads out' <link.tar
 hostile 'leads out' <out.tar
 hostile 'no directory' <through.tar
 hostile 'not a file, directory or link' <device.tar
-hostile 'no file of the archive' <hard.tar
+hostile 'not an earlier file of the archive' <hard.tar
 zstd -qf setuid.tar -o $repo/bad.tar.zst.part.aa
 expect 0 stock me/cache bad --out bad $root
 [ "$(stat -c %a bad/tool)" = 755 ] || fail "a set-user-id file: $(stat -c %a bad/tool)"

@@ -13,7 +13,7 @@ fetch() { pack-chunks fetch "$@"; }
 same_tree() { [ "$(fingerprint src/tree)" = "$(fingerprint "$1/tree")" ] || fail "$1: not what was packed"; }
 only_tree() { [ "$(ls -A "$1")" = tree ] || fail "$1 holds $(ls -A "$1" | tr '\n' ' ')"; }
 
-# a set of ours: straight to its place, and not again
+# a set with our manifest: straight to its place, and not fetched twice
 expect 0 fetch hf:me/cache set --out a
 same_tree a; only_tree a
 prints 'in +a/tree'
@@ -21,7 +21,7 @@ prints 'in +a/tree'
 expect 0 fetch hf:me/cache set --out a
 asked 'part\.' 0
 prints '0 bytes fetched, 2 there already'
-# a dry run tells what is there already, and touches nothing
+# a dry run reports what is there already, and changes nothing
 expect 0 fetch hf:me/cache set --out a -n
 prints '^to fetch: 0 bytes in .* parts of set; 2 files, .*, 2 there already$'
 cp -r a some && rm some/tree/numbers

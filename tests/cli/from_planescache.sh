@@ -1,5 +1,5 @@
 # build-fp4-packs --from-planescache on caches as the engine leaves them, without a manifest: geometry from --config or
-# --profile, what is said about bytes that nothing vouches for, and what is refused.
+# --profile, what is said about bytes that nothing can check, and what is refused.
 source "$(dirname "$0")/common.sh"
 cd "$WORK" || exit 1
 # Directories of packs, but for the source and family that a manifest names, and so its own digest.
@@ -17,7 +17,7 @@ for expected in "$GOLDEN"/*/expected/tp1; do
   model=$(dirname "$(dirname "$expected")"); name=${model##*/}
   expect 0 build-fp4-packs --from-planescache "$expected/planescache" -o "$name" --config "$model/checkpoint"
   says "tp1-rank0 has no manifest: geometry from config .*; nothing says what its bytes should be"
-  prints '^copied .*, read for their digests; without a manifest of the cache nothing tells whether they are right'
+  prints '^copied .*, read for their digests; the cache has no manifest, so they could not be checked'
   prints '^complete '
   for file in "$expected"/store/*; do same "$file" "$name/${file##*/}"; done
   # The packs' own manifests are those of a build from the checkpoint, which alone knows the source.

@@ -1,7 +1,7 @@
 . "$(dirname "$0")/common.sh"
 command -v python3 >/dev/null || skip "python3, which computes the identities a second time, is not installed"
 
-# The identities by the book, from os.stat, json and hashlib alone.
+# The identities computed independently, with os.stat, json and hashlib only.
 cat >"$WORK/book.py" <<'EOF'
 import hashlib, json, os, sys
 def digest(path):
@@ -57,7 +57,7 @@ printf '{"weight_map": {"x": "two.safetensors", "y": "one.safetensors", "z": "ag
 printf stray >"$d/stray.safetensors"
 check "$d" /model ""
 check "$d" "/données/modèle 1" v1
-# Both indexes; no index and no config; odd names, of which one is no UTF-8 and only the engine can bear.
+# Both indexes; no index and no config; odd names, one of them not UTF-8, which only the engine accepts.
 printf '{"weight_map": {"x": "one.safetensors", "v": "old.bin"}}' >"$d/pytorch_model.bin.index.json"; printf old >"$d/old.bin"
 check "$d" /model 9e165c30e2704aec5d9d593cce3eebd58bbef1cb
 d=$WORK/none; mkdir "$d"

@@ -52,7 +52,7 @@ document 0 repack-experts build "$CK" r --levels 4 --granularity tensor
 document 0 repack-experts gate "$CK"
 repack-experts analyze "$CK" >/dev/null 2>&1; document $? repack-experts analyze "$CK"
 
-# What needs a hub, or weights of floats, is refused here: a document all the same.
+# Commands that need a hub or float weights fail here, but still print a document.
 as_it_ends() { "$@" >/dev/null 2>&1; document $? "$@"; }
 as_it_ends pack-chunks fetch ftp://nowhere set --out o
 as_it_ends repack-experts quantize "$CK" q --to nvfp4

@@ -1,4 +1,4 @@
-# Every reader of JSON that others wrote, given 100 MB of junk under --memory 64MiB: refused, in bounded memory and time.
+# Every reader of foreign JSON, given 100 MB of junk under --memory 64MiB: refused in bounded memory and time.
 . "$(dirname "$0")/common.sh"
 command -v python3 >/dev/null || skip "python3 is needed to measure memory"
 [ -z "${SANITIZED:-}" ] || skip "memory is not measured where a sanitizer adds its own"
@@ -63,7 +63,7 @@ junk ck/model.safetensors.index.json verify-ckpt-id audit ck
 junk list.json verify-ckpt-id verify list.json --root "$CK"
 verify-ckpt-id manifest "$CK" -o m.json -q >/dev/null
 junk tree.json verify-ckpt-id verify m.json --root "$CK" --hf-tree tree.json
-# What stands beside the weights. Two kinds of junk are enough from here on: the parsers are the same.
+# Files beside the weights. Two kinds of junk are enough from here on, since the parsers are the same.
 kinds="string keys"
 rm -rf ck; cp -r "$CK" ck; chmod -R u+w ck
 for file in generation_config.json tokenizer_config.json tokenizer.json hf_quant_config.json chat_template.json; do

@@ -11,7 +11,7 @@ prints "^'golden-glm-nvfp4-mini' \(world 1, zero mode auto\): complete, as far a
 prints '^  v2/[0-9a-f]{20}/tp1-rank0: rank 0, 2 layers, FP4 nibble, [0-9.]+ KiB \([0-9]+ bytes\)$'
 prints '^  base\.v2\.[0-9a-f]{20}\.rank0of1\.pack: rank 0, 2 layers, .* on disk$'
 
-# The last layer is missing, which only the geometry tells.
+# The last layer is missing, which only the geometry shows.
 mkdir "$WORK/last"; mv "$FOLDER"/layer2.* "$WORK/last"
 expect 0 list
 prints "^'golden-glm-nvfp4-mini' .*: complete, as far as"
@@ -64,7 +64,7 @@ diff -r "$WORK/t" "$GOLDEN/glm-nvfp4-mini/expected/tp1" || fail "prune removed o
 expect 2 verify-ckpt-id list
 expect 1 verify-ckpt-id list --store "$WORK/nowhere"
 
-# A store in which strange things stand: they are told and passed over, the rest is listed, and memory is bounded.
+# A store with strange files: they are reported and skipped, the rest is listed, and memory is bounded.
 rm -rf "$WORK/t"; cp -a "$GOLDEN/glm-nvfp4-mini/expected/tp1" "$WORK/t"; chmod -R u+w "$WORK/t"
 (cd "$WORK/t/planescache/v2" && mkdir -p 0123/tp3-rank0 4567/tp1-rank0 && : >89ab && ln -s /nowhere cdef)
 : >"$FOLDER/layer9999999999.sc2.bin"

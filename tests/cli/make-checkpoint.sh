@@ -39,7 +39,7 @@ done
 expect 1 make-checkpoint -o copy2 --from-headers mxfp4
 says 'no \*\.safetensors\.json'
 
-# The headers of a real checkpoint, where they are at hand.
+# The headers of a real checkpoint, if they are available.
 real=$SHARED/real/ds4-flash-0731-reap160/headers.tar.xz
 if [ -e "$real" ]; then
   mkdir real && tar -C real -xf "$real"

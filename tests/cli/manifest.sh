@@ -45,7 +45,7 @@ expect 3 verify-ckpt-id verify m.json --root copy --json
 for kind in content missing size extra link; do prints "\"kind\": \"$kind\""; done
 expect 3 verify-ckpt-id verify m.json --root copy --allow-extra && ! grep -q '^extra' "$WORK/out" || fail "--allow-extra"
 
-# A manifest that lies elsewhere than its files says so.
+# A manifest outside its files' directory says so.
 mkdir elsewhere
 expect 3 verify-ckpt-id verify m.json --root elsewhere && prints 'name the directory .* --root'
 expect 0 verify-ckpt-id manifest tree/sub --out elsewhere/m.json && says "--root $PWD/tree\$"
@@ -62,16 +62,16 @@ ln -s "../../../blobs/$(sha256sum <tree/sub/big | cut -c1-64)" hub/models--a--b/
 (cd tree && sha256sum one sub/big >../FEW)
 expect 3 verify-ckpt-id verify FEW --root hub/models--a--b/snapshots/0123
 prints '^link +one: is a link to ../../blobs/[0-9a-f]{64}, a file was expected; links are not followed$'
-command=$(sed -n 's/^to do: .* by \(cp .*\) DIR, and verify with --root DIR$/\1/p' "$WORK/out")
+command=$(sed -n 's/^to do: .* with \(cp .*\) DIR (.*), and verify with --root DIR$/\1/p' "$WORK/out")
 eval "$command files" || fail "the printed command: $command"
 expect 0 verify-ckpt-id verify FEW --root files
 [ "$(stat -c %h files/one)" = 2 ] || fail "cp made copies"
 expect 0 verify-ckpt-id manifest hub/models--a--b/snapshots/0123 -o snapshot.json
-says '^2 links lead to what is not in the manifest: they are recorded as links'
+says '^2 links lead to files outside the manifest; only the links are recorded'
 expect 0 verify-ckpt-id verify snapshot.json
 prints '^note: 2 files, the first of them .*/one: a link; it is the same, but what it leads to is not in the manifest'
 
-# Hostile manifests, and things that are none.
+# Hostile manifests, and files that are not manifests.
 sed 's|"tree/one"|"../one"|' m.json >bad.json
 expect 1 verify-ckpt-id verify bad.json && says "'../one' is not a path below"
 sed 's|"size": 4|"size": 20000004|' m.json >bad.json
@@ -83,7 +83,7 @@ expect 1 verify-ckpt-id verify bad.json && says 'line 1 is not what sha256sum wr
 : >bad.json
 expect 1 verify-ckpt-id verify bad.json
 
-# What sha256sum wrote, and writes the other way round.
+# Lists that sha256sum wrote, and a list for sha256sum.
 (cd tree && find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum >../SUMS)
 expect 0 verify-ckpt-id verify SUMS --root tree --allow-extra && prints '^ok: 4 files'
 (cd tree && find . -type f -print0 | xargs -0 sha256sum --tag >../SUMS)
@@ -124,7 +124,7 @@ expect 3 verify-ckpt-id verify "$pack.manifest.json" && prints 'is not zero'
 # sidecars, and in each of the two packs one layer.
 repair() { sed -n 's/^to do: .*\(build-.*\|fallocate .*\|printf .*\)$/\1/p' "$WORK/out" | sed "s|CHECKPOINT|$GOLDEN/ds4-mini/checkpoint|" >repair.sh; (cd / && bash "$WORK/repair.sh" >/dev/null) || fail "the printed command: $(cat repair.sh)"; }
 expect 3 verify-ckpt-id verify "$directory/manifest.json"; repair
-expect 3 verify-ckpt-id verify "$pack.manifest.json"; prints '^to do: make a hole of it: fallocate'; repair
+expect 3 verify-ckpt-id verify "$pack.manifest.json"; prints '^to do: zero these bytes: fallocate'; repair
 for manifest in "$directory/manifest.json" "$pack.manifest.json"; do expect 0 verify-ckpt-id verify "$manifest"; done
 rm "$directory/meta.json" "${pack%.pack}.json"
 for manifest in "$directory/manifest.json" "$pack.manifest.json"; do

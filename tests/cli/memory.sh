@@ -1,5 +1,5 @@
-# --memory is a cap: with experts of the real size (4096 x 2048), whatever the ranks, tiers and threads, the programs stay
-# within 64 MiB above it.
+# --memory is a cap: with experts of the real size (4096 x 2048) and any ranks, tiers and threads, the programs stay within
+# 64 MiB above it.
 source "$(dirname "$0")/common.sh"
 command -v python3 >/dev/null || skip "python3 is needed to measure memory"
 [ -z "${SANITIZED:-}" ] || skip "memory is not measured where a sanitizer adds its own"

@@ -60,7 +60,7 @@ expect 0 build-planescache "$FP8" --out "$WORK/fp8" --ckpt-id x
 says 'warning: .*neither reads nor writes a planes cache of an FP8 checkpoint'
 expect 3 verify-ckpt-id check --planescache "$WORK/fp8" --checkpoint "$FP8" --for resident
 prints '^  MISS  the engine neither reads nor writes a planes cache of an FP8 checkpoint'
-# The manifest tells the family, so that the checkpoint need not be there.
+# The manifest records the family, so the checkpoint is not needed.
 expect 3 verify-ckpt-id check --planescache "$WORK/fp8" --for resident
 prints '^  MISS  the engine neither reads nor writes a planes cache of an FP8 checkpoint'
 expect 3 verify-ckpt-id check --planescache "$WORK/fp8"
@@ -72,7 +72,7 @@ expect 0 build-fp4-packs "$FP8" --out "$WORK/fp8-packs" --ckpt-id x
 expect 0 verify-ckpt-id check --planescache "$WORK/fp8" --store "$WORK/fp8-packs" --checkpoint "$FP8"
 prints '^mode host: '
 
-# What is given besides wins, and what does not go together is said.
+# Other flags override the mode, and contradictions are reported.
 DS4=$GOLDEN/ds4-mini/checkpoint
 expect 0 build-planescache "$DS4" --out "$WORK/d" --store "$WORK/d-packs" --for resident --tiers base,fp4 --ckpt-id x -q
 [ "$(cd "$WORK/d-packs" && ls ./*.pack | sed 's/\.v2.*//' | tr '\n' ' ')" = "./base ./fp4 " ] || fail "--tiers does not win"

@@ -5,7 +5,7 @@ cp -r "$GOLDEN/ds4-mini/checkpoint" ck
 CACHE=(build-planescache ck --ckpt-id A)
 "${CACHE[@]}" --out right -q >/dev/null || fail "the cache to compare with"
 
-# --- the result cannot be printed: the work is done all the same, and the exit status is right ---
+# --- the result cannot be printed: the work is done nevertheless, and the exit status is right ---
 "${CACHE[@]}" --out closed >/dev/null 2>&-; [ $? = 0 ] || fail "exit status with standard error closed"
 "${CACHE[@]}" --out full >/dev/null 2>/dev/full; [ $? = 0 ] || fail "exit status with standard error on a full device"
 "${CACHE[@]}" --out none >/dev/null 2>&- <&-; [ $? = 0 ] || fail "exit status with standard input closed"

@@ -133,7 +133,7 @@ prints '^set\.tar\.zst\.part\.002: is missing$'
 rm out/manifest.set.json
 expect 1 pack-chunks verify out
 expect 1 pack-chunks list out
-# A manifest that is damaged is no reason to lose the parts without being asked.
+# A damaged manifest must not cost the parts without --force.
 echo '{' >out/manifest.set.json
 expect 1 pack --out out; says 'manifest.set.json: .*not valid JSON.*or replace it and its parts with -f'
 expect 0 pack --out out -f

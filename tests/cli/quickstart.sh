@@ -17,7 +17,7 @@ prints 'the engine would find every layer'
 expect 0 ./scripts/quickstart.sh
 prints 'layers    0 converted, 4 already there'
 
-# Packages are missing and cannot be installed: it says how to go on without them, and does.
+# Packages are missing and cannot be installed: it says how to continue without them, and does.
 printf '#!/bin/sh\necho Packages are missing >&2; exit 1\n' >scripts/install-deps.sh
 rm -r build
 expect 1 ./scripts/quickstart.sh
@@ -29,12 +29,12 @@ cp -r "$GOLDEN/ds4-mini/checkpoint" tests/golden/ds4-mini/
 cp "$BIN/build-planescache" "$BIN/verify-ckpt-id" "$name/bin"
 if tar -cJf "dist/$name.tar.xz" "$name" 2>/dev/null; then
   expect 0 ./scripts/quickstart.sh
-  prints 'going on with the portable programs in .*/build/portable-programs/bin'
+  prints 'continuing with the portable programs in .*/build/portable-programs/bin'
   prints 'the engine would find every layer'
 else
   echo "    the tarball is not tried: xz is not installed"
 fi
 rm -rf build dist
 PATH=$PWD/$name/bin:$PATH expect 0 ./scripts/quickstart.sh
-prints "going on with the portable programs in .*/$name/bin"
+prints "continuing with the portable programs in .*/$name/bin"
 finish

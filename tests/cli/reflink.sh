@@ -35,7 +35,7 @@ for type in xfs btrfs ext4; do
     # Without a manifest there are no digests to inherit.
     cp -a --reflink=always cache bare && rm bare/v2/*/*/manifest.json
     expect 0 build-fp4-packs --from-planescache bare -o unvouched --tiers base,delta,fp4,fp4q --config "$WORK/ck"
-    prints '^shared    .*MiB .*, read for their digests; without a manifest of the cache nothing tells whether they are right'
+    prints '^shared    .*MiB .*, read for their digests; the cache has no manifest, so they could not be checked'
     # Nor does anything tell what the cache was made of.
     rm -rf compared; cp -r right compared
     sed -i -E '/^ "(source|family|digest)": /d' compared/*.manifest.json unvouched/*.manifest.json

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The wheel of scripts/release.sh, from programs that stand for the static ones; tests/full/portable.sh makes the real one.
+# The wheel of scripts/release.sh, made from stand-ins for the static programs; tests/full/portable.sh makes the real one.
 . "$(dirname "$0")/common.sh"
 command -v python3 >/dev/null || skip "python3 is not installed"
 for root in "$WORK/one" "$WORK/other/two"; do

@@ -55,7 +55,7 @@ expect 0 build "$WORK/in" "$WORK/new" --levels 4 --granularity tensor-sym
 [ -L "$WORK/new/config.json" ] || fail "config.json was not linked again"
 want=$(sums "$WORK/new")
 
-# Another build, or anything else, is not overwritten without being told to.
+# Another build, or anything else, is not overwritten without --force.
 expect 1 build "$WORK/in" "$WORK/new" --levels 4 --granularity row
 says 'holds another build.*--force'
 [ "$(sums "$WORK/new")" = "$want" ] || fail "the refused run changed something"
@@ -89,11 +89,11 @@ for isa in scalar avx2 avx512 neon; do
   same "$WORK/$isa/$SECOND" "$WORK/scalar/$SECOND"
 done
 
-# The target must lie apart from the source.
+# Source and target must not contain one another.
 ln -s in "$WORK/alias"
 for target in "$WORK/in" "$WORK/in/" "$WORK/in/new" "$WORK/alias" "$WORK/alias/a/b" "$WORK" "$WORK/in/../in/./x"; do
   expect 2 build "$WORK/in" "$target" --levels 4 --granularity row
-  says 'must lie apart'
+  says 'must not contain one another'
 done
 mkdir "$WORK/trap" && ln -s "$WORK/in/assets" "$WORK/trap/assets"
 expect 1 build "$WORK/in" "$WORK/trap" --levels 4 --granularity row --force

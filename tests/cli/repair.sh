@@ -1,4 +1,4 @@
-# verify over directories, and repair: what it says it does, it does, and nothing else.
+# verify over directories, and repair: it does what it says, and nothing else.
 . "$(dirname "$0")/common.sh"
 cd "$WORK" || exit 1
 CK=$GOLDEN/ds4-mini/checkpoint
@@ -24,7 +24,7 @@ expect 0 verify-ckpt-id verify good/v2 --json
 [ "$(grep -o '^ "bytes": [0-9]*' "$WORK/out" | tr -dc 0-9)" = $total ] || fail "the thirds are not the whole: $total"
 expect 0 verify-ckpt-id verify good/v2 --read-data-subset 10%
 for wrong in 0% 101% 4/3 0/3 x 10; do expect 2 verify-ckpt-id verify good/v2 --read-data-subset $wrong; done
-# What was found good lately is not read again, unless it was changed.
+# What was found good recently is not read again unless it has changed.
 expect 0 verify-ckpt-id verify good/v2 --since 1d --json && prints '^ "bytes": 0,'
 touch good/v2/*/tp2-rank0/layer0.sc2.bin
 expect 0 verify-ckpt-id verify good/v2 --since 1d --json && prints '^ "bytes": [1-9]'
@@ -34,7 +34,7 @@ expect 2 verify-ckpt-id verify good/v2 --since yesterday
 expect 1 verify-ckpt-id verify nowhere && says 'no such file or directory'
 mkdir empty; expect 1 verify-ckpt-id verify empty && says 'holds no planes cache, no pack and no manifest'
 expect 1 verify-ckpt-id check --planescache nowhere && says 'no such directory'
-expect 1 verify-ckpt-id check --planescache good/v2 && says "is a part of a planes cache; give its root, $WORK/good"
+expect 1 verify-ckpt-id check --planescache good/v2 && says "is part of a planes cache; give its root, $WORK/good"
 expect 1 verify-ckpt-id check --planescache good/s && says 'give it with --store'
 expect 1 verify-ckpt-id check --store good/v2/.. --planescache good && says 'give'
 mkdir up; mv good up/; expect 1 verify-ckpt-id check --planescache up && says 'give up/good'; mv up/good .

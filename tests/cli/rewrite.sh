@@ -68,7 +68,7 @@ shutil.rmtree("s"); hard_checkpoints.write("s", tensors, config)
 PY
 }
 edit 't = tensors["model.layers.1.self_attn.o_proj.weight"]; t.dtype = "F8_E4M3"; t.data = t.data[::2]'
-expect 1 repack-experts quantize s t --to nvfp4; says 'self_attn.o_proj.weight.*F8_E4M3: is quantized already'; absent t
+expect 1 repack-experts quantize s t --to nvfp4; says 'self_attn.o_proj.weight.*F8_E4M3, so it is quantized already'; absent t
 make floats
 edit 'del tensors["model.layers.2.mlp.experts.1.up_proj.weight"]'
 expect 1 repack-experts quantize s t --to nvfp4; says '2 sparse layers x 3 experts x 3 = 18 .* 1 are missing.*up projection of expert 1 in layer 2'
@@ -81,7 +81,7 @@ rm -rf t
 make floats fused=yes
 edit 'for t in tensors.values():
   if len(t.shape) == 3: t.shape[1:] = t.shape[:0:-1]'
-expect 1 repack-experts quantize s t --to nvfp4; says 'rows and columns are exchanged'
+expect 1 repack-experts quantize s t --to nvfp4; says 'stores the matrix transposed'
 make floats
 edit 'for n in [n for n in tensors if "experts.0.gate_proj" in n]: t = tensors[n]; t.data = t.data[:100] + b"\x80\xff" + t.data[102:]'
 expect 1 repack-experts quantize s t --to mxfp4; says "element \[0, 50\] of 'model.layers.[12].mlp.experts.0.gate_proj' is -inf"

@@ -1,5 +1,5 @@
-# verify-ckpt-id check --sample and --all: content against the checkpoint, on what the builders made; the command that is
-# printed repairs; the manifests serve for the geometry and go along when the identity changes.
+# verify-ckpt-id check --sample and --all: content against the checkpoint; the printed command repairs; the manifests give
+# the geometry and follow when the identity changes.
 source "$(dirname "$0")/common.sh"
 MODEL=$GOLDEN/glm-fp8-mini/checkpoint
 ROOT=$WORK/cache STORE=$WORK/store

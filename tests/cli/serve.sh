@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/serve.sh: each profile to the letter, a runtime that looks through the mounts, links, odd paths, refusals.
+# scripts/serve.sh: the exact command of each profile, a runtime that checks the mounts, links, odd paths, refusals.
 . "$(dirname "$0")/common.sh"
 mkdir -p "$WORK/usr/scripts" && cp "$SOURCE"/scripts/{common.sh,serve.sh,serve.py} "$WORK/usr/scripts/"
 cp -r "$SOURCE/manifests/serve" "$SOURCE/manifests/profiles" "$WORK/usr/"
@@ -86,7 +86,7 @@ json.dump({"options": options, "environment": environment, "image": words[0], "a
 PY
 chmod +x docker; PATH=$WORK:$PATH
 
-# --- the three profiles, to the letter ---
+# --- the exact commands of the three profiles ---
 FLASH=(--checkpoint "$SNAPSHOT" --planescache "$DIR/cache" --store "$DIR/packs")
 for profile in flash-0731-max-quality flash-0731-quality-speed flash-0731-max-speed; do
   expect 0 serve.sh $profile "${FLASH[@]}"
@@ -166,7 +166,7 @@ PY
 # --- refusals: nothing on standard output ---
 refused() { expect "$@"; [ ! -s out ] || fail "printed something: $*"; }
 refused 3 serve.sh flash-0731-resident-split "${FLASH[@]}"
-refused 2 serve.sh fast "${FLASH[@]}"; says 'is none of the profiles: flash-0731-max-quality'
+refused 2 serve.sh fast "${FLASH[@]}"; says 'is not a profile; the profiles are: flash-0731-max-quality'
 refused 2 serve.sh flash-host --planescache "$DIR/cache"
 refused 2 serve.sh flash-host "${FLASH[@]}" --wrold 2; says '^usage: serve.sh'
 refused 2 serve.sh flash-host "${FLASH[@]}" --run docker --compose

@@ -1,5 +1,5 @@
-# A pack that another program fills, too, by the protocol of FORMAT.md section 7: sidecars are merged, what the other wrote
-# is left alone, and what is not vouched for is said.
+# A pack that another program also fills, by the protocol of FORMAT.md section 7: sidecars are merged, the other's layers are
+# left alone, and unverifiable layers are reported.
 source "$(dirname "$0")/common.sh"
 command -v python3 >/dev/null || skip "python3 is needed for the other program"
 cd "$WORK" || exit 1

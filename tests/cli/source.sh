@@ -1,4 +1,4 @@
-# What a cache was made of is recorded, and nothing goes on from another checkpoint (docs/FORMAT.md, section 10).
+# The source of a cache is recorded, and no build continues with another checkpoint (docs/FORMAT.md, section 10).
 . "$(dirname "$0")/common.sh"
 command -v python3 >/dev/null || skip "python3 is needed to make checkpoints"
 cd "$WORK" || exit 1
@@ -39,7 +39,7 @@ END
 change "$A" B experts; change "$A" small small; change "$A" grafted drafter
 look() { find "$1" -type f -printf '%p ' -exec sha256sum {} + | sort; }
 
-# By definition: computed here once more.
+# The definition, computed independently.
 expect 0 build-planescache "$A" -o CA --store SA --ckpt-id prod -q
 python3 - "$A" "$(echo CA/v2/*/tp1-rank0/manifest.json)" <<'END' || fail "the fingerprint is not what FORMAT.md says"
 import glob, hashlib, json, struct, sys
@@ -66,7 +66,7 @@ done
 expect 3 verify-ckpt-id check --planescache CA --store SA --checkpoint B --json && prints '"hit": false' && prints '"other"'
 for checkpoint in "$A" small grafted; do expect 0 verify-ckpt-id check --planescache CA --store SA --checkpoint "$checkpoint" --sample 2; done
 
-# Where nothing is recorded (the engine made it, or it is older), what is in it tells.
+# If no source is recorded (the engine made the cache, or it is old), a sample of the content decides.
 cp -r CA engine; rm engine/v2/*/tp1-rank0/manifest.json
 expect 3 verify-ckpt-id check --planescache engine --checkpoint B
 prints 'this cache was made from another checkpoint'

@@ -1,4 +1,4 @@
-# Exit statuses that say how it ended: layers in another run's hands, signals.
+# Exit statuses: layers that another run is writing, signals.
 . "$(dirname "$0")/common.sh"
 command -v flock >/dev/null || skip "flock is needed to stand for another run"
 cd "$WORK" || exit 1
@@ -38,7 +38,7 @@ expect 4 build-fp4-packs --from-planescache c --out s --tiers base && prints 'an
 expect 0 build-fp4-packs --from-planescache c --out s --tiers base --wait && prints '^complete  all'
 wait $holder
 
-# Signals: 128 + their number, and with --json a document all the same.
+# Signals: 128 + their number, and with --json still a document.
 for signal in HUP:129 INT:130 TERM:143; do
   rm -rf new; cp -r c new; hold "new/${D#c/}/.planesmith.lock"
   build-planescache "$CK" -o new --ckpt-id a --force --json >"$WORK/out" 2>"$WORK/err" & pid=$!

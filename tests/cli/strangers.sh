@@ -1,4 +1,4 @@
-# pack-chunks unpack as root where another user may write: nothing of that user's is trusted, nothing leads outside.
+# pack-chunks unpack as root where another user may write: no file of that user is trusted, nothing is written outside.
 . "$(dirname "$0")/common.sh"
 [ "$(id -u)" = 0 ] || skip "only root can act as another user"
 command -v setpriv >/dev/null && setpriv --reuid=65534 --clear-groups true 2>/dev/null || skip "setpriv cannot act as another user"

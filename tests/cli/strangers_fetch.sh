@@ -1,5 +1,5 @@
-# pack-chunks fetch as root into a directory that another user may write to: what that user put there before leads nowhere,
-# and nothing of theirs is used as ours.
+# pack-chunks fetch as root into a directory that another user may write to: files that this user put there before have no
+# effect, and none of them is used as ours.
 . "$(dirname "$0")/common.sh"
 [ "$(id -u)" = 0 ] || skip "only root can act as another user"
 as() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }

@@ -1,5 +1,5 @@
-# Root builds into, rekeys and prunes stores that another user may write to. What that user put there before, or puts there meanwhile, leads
-# nowhere: nothing outside is changed, and nothing of theirs is used as ours.
+# Root builds into, rekeys and prunes stores that another user may write to. Files that this user put there before or puts
+# there meanwhile have no effect: nothing outside is changed, and none of them is used as ours.
 [ ! -d /dev/shm ] || export TMPDIR=/dev/shm
 source "$(dirname "$0")/common.sh"
 [ "$(id -u)" = 0 ] || skip "only root can act as another user"
@@ -45,7 +45,7 @@ for planted in "$stem.pack" "$stem.lock" "$stem.json" "$stem.json.tmp" ".$stem" 
 done
 rm -rf s
 
-# --- reading: what another user's link leads to is no part of a store, and that is said; a link of one's own is followed ---
+# --- reading: the target of another user's link does not belong to a store, and a note says so; own links are followed ---
 mkdir other; chmod 755 other; cp -a "$RIGHT/planescache" "$RIGHT/store" other/
 key=$(cd other/planescache && ls -d v2/*) read=0
 for planted in "planescache/v2" "planescache/$key" "planescache/$key/tp1-rank0" "planescache/$key/tp1-rank0/meta.json" \
@@ -116,7 +116,7 @@ rm -rf c; shared c; as ln -s "$VICTIM" c/v2
 expect 1 $cache; says 'c/v2: is a symbolic link'; untouched "a link on the way"
 rm -rf c
 
-# --- locks: theirs to hold only where they may write, and then it is said ---
+# --- locks: other users can hold them only where they may write, and then the wait names them ---
 mkdir c
 expect 0 $pack; lock=s/$stem.lock
 [ "$(stat -c %a "$lock")" = 600 ] || fail "a lock that others can open: $(stat -c %a "$lock")"
@@ -130,7 +130,7 @@ kill "$holder"; wait "$holder" 2>/dev/null
 wait "$waiting" || fail "the build does not go on when the lock is free"
 rm -rf c s
 
-# --- racers: a directory on the way and final names, exchanged for links as fast as it goes ---
+# --- racers: an intermediate directory and final names, exchanged for links as fast as possible ---
 shared c
 cat >race.sh <<'END'
 while :; do

@@ -64,7 +64,7 @@ for world in (1, 2):
         found += 1
 assert found == 6, found
 PY
-# They are of no other model, and of packs only.
+# Heat files are refused for another model, and without packs.
 expect 0 make-trace other.npy --ticks 20 --layers 2 --experts 4 --per-layer 4 -q
 expect 3 size-tiers other.npy --write-heat s1 && says 'rows for 3 layers of 3 experts, but the trace uses expert 3 of layer [01]: it is of another model'
 expect 1 size-tiers t.npy.0 --write-heat c1 && says 'holds no pack'

@@ -1,11 +1,11 @@
-# pack-chunks unpack: from directories, parts, pipes and other people's archives; whole or not at all, and never outside.
+# pack-chunks unpack: from directories, parts, pipes and foreign archives; complete or not at all, and never outside.
 . "$(dirname "$0")/common.sh"
 for tool in zstd tar split python3; do command -v $tool >/dev/null || skip "$tool is not installed"; done
 mkdir "$WORK/here" && cd "$WORK/here" || exit 1
 
 make_tree src/tree
 fingerprint src >expected
-# unpacked DIR: holds exactly what was packed, sparse, and nothing besides
+# unpacked DIR: holds exactly what was packed, sparse, and nothing else
 unpacked() {
   fingerprint "$1" >found
   same expected found
@@ -36,7 +36,7 @@ expect 0 pack-chunks unpack plain.tar.zst.part.* -C f && unpacked f
 mkdir plain && mv plain.tar.zst.part.* plain
 expect 0 pack-chunks unpack plain -C f && unpacked f
 
-# several archives one after the other, padded with zeros; anything else behind them is an error
+# several archives one after the other, padded with zeros; anything else after them is an error
 mkdir several several/a several/b && printf a >several/a/f && printf b >several/b/f
 tar -C several -c a | zstd -q >several/x.tar.zst.part.000
 tar -C several -c b | zstd -q >several/x.tar.zst.part.001
@@ -92,7 +92,7 @@ expect 0 pack-chunks unpack parts -C a && unpacked a
 cp a/tree/noise copy && mv copy a/tree/sub/same  # the bytes of a hard link, in a file of its own
 expect 0 pack-chunks unpack parts -C a && unpacked a
 
-# damage is found, named, and leaves nothing wrong; fixed, the run goes on
+# damage is found and named and leaves nothing wrong; once fixed, the run continues
 size=$(stat -c %s parts/set.tar.zst.part.002)
 for at in 0 5 9 100 $((size / 2)) $((size - 1)); do
   cp parts/set.tar.zst.part.002 good
@@ -129,7 +129,7 @@ expect 2 pack-chunks unpack parts -C j --stream-delete --include numbers
 expect 0 pack-chunks unpack parts -C j -n
 absent j
 
-# archives that want out
+# archives that lead outside
 python3 - <<'PY'
 import io, tarfile
 def archive(name, *entries):
@@ -174,7 +174,7 @@ expect 1 pack-chunks unpack parts -C m
 says 'symbolic link'
 [ -z "$(ls elsewhere)" ] || fail "went through a link"
 
-# what is no archive, and bombs
+# files that are not archives, and bombs
 printf 'no archive' >junk.zst
 expect 1 pack-chunks unpack junk.zst -C n
 : >empty.zst

@@ -42,7 +42,7 @@ diff -r src/tree theirs/caches/tree || fail "what hf uploaded"
 expect 0 pack-chunks fetch hf:me/new set --out ours
 diff -r src/tree ours/tree || fail "what we uploaded"
 
-# while packing goes on, and parts go as they are there; a branch of a data set
+# while packing continues, with parts sent as they appear; a branch of a data set
 mkdir later
 cp set/set.tar.zst.part.00[0-2] later
 (sleep 2; cp set/set.tar.zst.part.00[3-9] later; cp set/SHA256SUMS.set set/README.md later; cp set/manifest.set.json later/x; mv later/x later/manifest.set.json) &

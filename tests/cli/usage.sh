@@ -1,4 +1,4 @@
-# Slips on the command line are named; versions and sizes are told.
+# Typos on the command line are named; versions and sizes are printed.
 source "$(dirname "$0")/common.sh"
 cd "$WORK" || exit 1
 CK=$GOLDEN/ds4-mini/checkpoint
@@ -23,7 +23,7 @@ says '--out is required'
 expect 0 build-planescache "$CK" -o new -n --memory 3GB
 says '^memory cap: 2.79 GiB \(3000000000 bytes\)$'
 
-# A value that is none of those accepted; sizes as people write them.
+# A value that is not accepted; sizes as people write them.
 expect 2 build-planescache "$CK" -o new --fp4 nibbel
 says 'did you mean nibble\?'
 expect 2 build-planescache "$CK" -o new --zero-mode atl

@@ -4,7 +4,7 @@
 //   clone=ERRNO    sharing blocks fails             nospace         0 bytes available, though blocks are free
 //   ctime          ctime differs at every look      nomovedir       renaming a directory: EXDEV
 //   inode          .lock files have another inode at every look
-//   stuck          reading never ends, whatever comes
+//   stuck          reading never ends
 //   stale          every tenth call that opens or looks says ESTALE, as NFS does
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 namespace {
 
-// The number after the word, 1 where there is none, 0 where the word is not given.
+// The number after the word; 1: no number; 0: the word is not given.
 int weak(const char* word) {
   const char* all = getenv("WEAK");
   const char* at = all == nullptr ? nullptr : strstr(all, word);

@@ -1,5 +1,5 @@
-# Storage that can do less (weak_storage.cc): noted once and passed over where the work can be right all the same, an error
-# with advice where it cannot. And a tight disk: what a run left is counted as room.
+# Storage that can do less (weak_storage.cc): noted once where the result is right nevertheless, an error with advice where
+# it cannot be. And a tight disk: leftovers of a run count as free space.
 source "$(dirname "$0")/common.sh"
 shim=$BIN/../tests/bin/weak-storage.so
 [ -e "$shim" ] || skip "weak-storage.so is not built: with sanitizers nothing can be loaded before them"
@@ -136,7 +136,7 @@ if tight 2200k; then
   expect 0 $cache --force
   umount disk; tight 60k
   expect 1 $cache && says 'not enough space: .*--no-space-check'
-  # Every writing program refuses what does not fit, and does it all the same where it is told to.
+  # Every writing program refuses what does not fit, but starts anyway with --no-space-check.
   expect 1 pack-chunks unpack right.parts -C disk/u && says 'not enough space: .*--no-space-check'
   pack-chunks unpack right.parts -C disk/u --no-space-check >/dev/null 2>err; [ $? = 1 ] && grep -q 'No space left' err || fail "unpack --no-space-check: $(cat err)"
   rm -rf disk/u

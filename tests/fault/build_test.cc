@@ -1,5 +1,5 @@
-// Cache and packs under a failing operating system: whatever happens, no reader that follows the engine's
-// rules accepts wrong bytes, and the next run ends in the right ones and leaves nothing else behind.
+// Cache and packs under a failing operating system: at no moment does a reader that follows the engine's
+// rules accept wrong bytes, and the next run produces the right ones and leaves no other file.
 #include <doctest/doctest.h>
 #include <errno.h>
 
@@ -107,7 +107,7 @@ TEST_CASE("every operation of a build with three threads fails in turn") {
   MESSAGE("operations failed in turn: ", failed);
 }
 
-TEST_CASE("a build is interrupted and given short transfers all along") {
+TEST_CASE("a build copes with interrupted and short transfers") {
   const Bench bench("ds4-mini");
   bench.clear();
   FaultOs os(bench.work.path(), Fault::slow_and_interrupted());
@@ -205,7 +205,7 @@ TEST_CASE("packs from a cache: operations fail and crashes come after each opera
   }
 }
 
-TEST_CASE("a server that forgets a handle for a moment is asked again: no operation ends a build") {
+TEST_CASE("operations that fail with ESTALE are repeated and do not end a build") {
   Bench bench("ds4-mini");
   bench.threads = 3;
   for (std::uint64_t nth = 1;; nth += 7) {
@@ -213,7 +213,7 @@ TEST_CASE("a server that forgets a handle for a moment is asked again: no operat
     FaultOs os(bench.work.path(), Fault::fail(nth, ESTALE));
     try {
       bench.build_with(os);
-    } catch (const Error& error) {  // these cannot be made once more; the next run goes on
+    } catch (const Error& error) {  // these cannot be repeated; the next run continues
       CAPTURE(std::string(error.what()));
       const std::string at = os.hit_at();
       CAPTURE(at);

@@ -1,6 +1,6 @@
-// Packing when operations fail and when the process or the machine ends at any moment: a part or a manifest
-// under its name is whole, a manifest tells of parts that are all there, and the next run ends in the bytes
-// of an undisturbed one.
+// Packing when operations fail and when the process or the machine stops at any moment: a part or manifest
+// with its final name is complete, all parts of a manifest exist, and the next run produces the bytes of an
+// undisturbed one.
 #include <doctest/doctest.h>
 #include <errno.h>
 
@@ -23,7 +23,7 @@ chunks::PackOptions options_for(const std::string& source, const std::string& ou
 }
 
 class Bench {
-  const Scratch scratch_;  // before what is made of its path
+  const Scratch scratch_;  // declared before members that use its path
 
  public:
   const std::string root = scratch_ / "root";
@@ -141,7 +141,7 @@ TEST_CASE("pack survives a crash after every operation") {
   CHECK(crashes > 4 * 90);
 }
 
-TEST_CASE("pack survives a second crash while it goes on from the first") {
+TEST_CASE("pack survives a second crash while it continues after the first") {
   const Bench bench;
   const std::uint64_t crashes = crash_each(
       bench.root,
@@ -160,7 +160,7 @@ TEST_CASE("pack survives a second crash while it goes on from the first") {
   CHECK(crashes > 4 * 15);
 }
 
-TEST_CASE("pack gets by with short and interrupted transfers") {
+TEST_CASE("pack copes with short and interrupted transfers") {
   Bench bench;
   for (const int threads : {1, 3}) {
     bench.threads = threads;

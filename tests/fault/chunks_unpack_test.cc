@@ -1,6 +1,6 @@
-// Unpacking when operations fail and when the process or the machine ends at any moment: what has its name is
-// right, a part is removed only when its content is durable, and the next run ends in the tree that was
-// packed.
+// Unpacking when operations fail and when the process or the machine stops at any moment: files with final
+// names are right, a part is removed only when its content is durable, and the next run produces the tree
+// that was packed.
 #include <doctest/doctest.h>
 #include <errno.h>
 
@@ -30,7 +30,7 @@ Tree tree_of(const std::string& directory) {
 }
 
 class Bench {
-  const Scratch scratch_;  // before what is made of its path
+  const Scratch scratch_;  // declared before members that use its path
 
  public:
   const std::string root = scratch_ / "root", out = root + "/out", parts = root + "/parts";
@@ -166,7 +166,7 @@ TEST_CASE("unpack survives a crash after every operation") {
   CHECK(crashes > 4 * 150);
 }
 
-TEST_CASE("unpack survives a second crash while it goes on from the first") {
+TEST_CASE("unpack survives a second crash while it continues after the first") {
   Bench bench;
   bench.options.stream_delete = true;
   const std::uint64_t crashes = crash_each(
@@ -185,7 +185,7 @@ TEST_CASE("unpack survives a second crash while it goes on from the first") {
   CHECK(crashes > 4 * 20);
 }
 
-TEST_CASE("unpack gets by with short and interrupted transfers") {
+TEST_CASE("unpack copes with short and interrupted transfers") {
   for_each_way([](const Bench& bench) {
     bench.prepare();
     FaultOs os(bench.root, Fault::slow_and_interrupted());

@@ -1,5 +1,5 @@
-// Directories held open: what goes through links is refused, however the names are exchanged meanwhile, with
-// and without openat2.
+// Directories held open: access through links is refused, even if names are exchanged meanwhile, with and
+// without openat2.
 #include "base/dir.h"
 
 #include <doctest/doctest.h>

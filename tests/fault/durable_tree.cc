@@ -64,7 +64,7 @@ DurableTree::Node DurableTree::add(const std::string& path, const struct stat& s
   durable.mode = st.st_mode;
   durable.modified = st.st_mtim;
   durable.contents = std::make_shared<std::string>(contents_of(path, st));
-  if (S_ISDIR(st.st_mode))  // sorted, so that the dice fall alike everywhere
+  if (S_ISDIR(st.st_mode))  // sorted, so that the random choices are the same everywhere
     for (const std::string& name : planesmith::list_dir(planesmith::posix(), path))
       durable_[node].entries[name] = add(join(path, name), lstat_of(join(path, name)));
   return node;
@@ -91,7 +91,7 @@ void DurableTree::made(const std::string& path) {
   by_inode_.erase({st.st_dev, st.st_ino});  // the number may have been another file's
   const Node node = next_++;
   by_inode_[{st.st_dev, st.st_ino}] = node;
-  Durable& durable = durable_[node];  // its name is not durable yet, nor, of a file, any contents
+  Durable& durable = durable_[node];  // neither its name nor a file's contents are durable yet
   durable.mode = st.st_mode;
   durable.modified = st.st_mtim;
   durable.contents = std::make_shared<std::string>(S_ISLNK(st.st_mode) ? contents_of(path, st) : "");

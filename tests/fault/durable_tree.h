@@ -1,4 +1,4 @@
-// What of a directory would be left after the power went: a model kept beside the real files.
+// What would be left of a directory after a power failure: a model kept beside the real files.
 #pragma once
 
 #include <sys/stat.h>
@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-// What happens to that which was never synced.
+// What happens to data that was never synced.
 enum class Loss {
   none,       // the process died, the machine lives: everything stays
   all,        // names and contents fall back to the last sync
-  contents,   // names as they stand, contents as last synced: what a rename without a sync is punished by
-  scattered,  // every un-synced change of a name, and of a file's contents, survives or not by the dice
+  contents,   // current names, contents as last synced: punishes a rename without a sync
+  scattered,  // each un-synced change of a name, and of a file's contents, survives or not at random
 };
 inline constexpr Loss kLosses[] = {Loss::none, Loss::all, Loss::contents, Loss::scattered};
 
@@ -40,12 +40,12 @@ class DurableTree {
   void renamed(const Name& from, const std::string& to);
   void linked(const Name& from, const std::string& to);
 
-  // Makes the directory what the machine would find after the power came back. Everything in it is durable
+  // Turns the directory into what the machine would find after a power failure. Everything in it is durable
   // then.
   void lose_power(Loss loss, unsigned seed);
 
  private:
-  using Node = std::uint64_t;  // a file, directory or link, whatever its names; 0: none
+  using Node = std::uint64_t;  // a file, directory or link, under any of its names; 0: none
   using Inode = std::pair<dev_t, ino_t>;
   using Contents = std::shared_ptr<const std::string>;
   struct Durable {
@@ -57,7 +57,7 @@ class DurableTree {
   struct Edit {
     Node directory;
     std::string name;
-    Node node;  // 0: the name goes
+    Node node;  // 0: the name is removed
   };
   struct Change {
     std::vector<Edit> edits;  // happen together
@@ -73,7 +73,7 @@ class DurableTree {
 
   std::string root_;
   Node root_node_ = 0, next_ = 1;
-  std::map<Inode, Node> by_inode_;  // an inode number is used again: the newest file that had it
+  std::map<Inode, Node> by_inode_;  // inode numbers are reused: the newest file that had it
   std::map<Node, Durable> durable_;
   std::vector<Change> changes_;  // since the start, in order
 };

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-// One call into the operating system, as far as faults care.
+// One call into the operating system, as far as it matters for faults.
 struct FaultOs::Call {
   enum Effect {
     looks,
@@ -91,7 +91,7 @@ auto FaultOs::guarded(const Call& call, Do&& work) -> decltype(work()) {
     else
       return -1;
   }
-  const Result result = work();  // a close that reports an error has closed all the same
+  const Result result = work();  // a close that reports an error has closed the file nevertheless
   if (refuse) {
     errno = error;
     if constexpr (!std::is_pointer_v<Result>) return -1;

@@ -5,8 +5,8 @@
 //  - the process ends after the nth operation that changes something: from then on every call fails and does
 //    nothing. lose_power() then takes away what was not synced. No exception is thrown for it, so that
 //    destructors and other threads run into the same wall; what the code reports afterwards is lost with it;
-//  - calls that the storage does not have fail all along.
-// Besides, transfers can be short and calls interrupted all along.
+//  - calls that the storage does not have always fail.
+// In addition, transfers can be short and calls interrupted throughout.
 #pragma once
 
 #include <cstdint>
@@ -118,7 +118,7 @@ class FaultOs : public planesmith::Os, public planesmith::MemoryFiles {
 // return how many faults there are. FAULT_STRIDE=n in the environment tries every nth of them, from the
 // first, where a sanitizer makes each slow.
 
-// Fails the 1st, 2nd, ... operation that can fail with this errno, until a run gets by without meeting its
+// Fails the 1st, 2nd, ... operation that can fail with this errno, until a run ends without meeting its
 // fault.
 std::uint64_t fail_each(const std::string& root, int error, bool lasting,
                         const std::function<void()>& prepare,

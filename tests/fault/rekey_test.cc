@@ -20,7 +20,7 @@ using namespace rekey_store;
 namespace {
 
 class Bench {
-  const Scratch dir_;  // before what is made of its path
+  const Scratch dir_;  // declared before members that use its path
 
  public:
   RekeyRequest request{"old", "new", dir_ / "cache", dir_ / "store", false};
@@ -63,7 +63,7 @@ class Bench {
 
   void check_done() const { check_same(tree(dir_.path())); }
 
-  // As above, but an empty directory may be left: it has no identity by which it could be told.
+  // As above, but an empty directory may be left, since it has no identity to recognize it by.
   void check_files() const {
     auto now = tree(dir_.path());
     std::erase_if(
@@ -228,7 +228,7 @@ TEST_CASE("rekey survives the failure of every operation") {
   CHECK(failures > 20);
 }
 
-TEST_CASE("rekey gets by with short and interrupted transfers") {
+TEST_CASE("rekey copes with short and interrupted transfers") {
   const Bench bench;
   bench.prepare();
   FaultOs os(bench.dir().path(), Fault::slow_and_interrupted());
@@ -279,7 +279,7 @@ TEST_CASE("without hard links rekey copies on request, and a second run ends fro
   CHECK(crashes > 4 * 20);
 }
 
-TEST_CASE("a cache that a copy of the same content stands beside is rekeyed to the end") {
+TEST_CASE("rekey completes beside a copy with the same content under the new identity") {
   const Bench bench;
   bench.prepare();
   make(bench.dir().path(), "new");  // both identities whole, no file shared: an earlier run on overlayfs

@@ -1,5 +1,5 @@
-// repack-experts build when operations fail and when the process or the machine ends at any moment: nothing
-// wrong under a final name, the source untouched, and the next run finishes the work.
+// repack-experts build when operations fail and when the process or the machine stops at any moment: no wrong
+// file has a final name, the source is unchanged, and the next run finishes the work.
 #include <doctest/doctest.h>
 
 #include <cerrno>

@@ -1,6 +1,6 @@
-// repack-experts quantize and translate when operations fail and when the process or the machine ends at any
-// moment, with one thread and with three: no wrong shard under a final name, no index before all that it
-// lists is there, the source untouched, and the next run finishes the work.
+// repack-experts quantize and translate when operations fail and when the process or the machine stops at any
+// moment, with one thread and with three: no wrong shard has a final name, the index appears only after all
+// that it lists, the source is unchanged, and the next run finishes the work.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Debian package on a clean machine: a fresh Debian in a directory, with nothing of ours in it.
+# The Debian package on a clean machine: a fresh Debian in a directory.
 . "$(dirname "$0")/../cli/common.sh"
 for program in cpack dpkg-deb debootstrap; do
   command -v $program >/dev/null || skip "$program is not installed (scripts/install-deps.sh full)"
@@ -22,7 +22,7 @@ cp -r /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/"  # proxies
 cp /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null
 cp "$package" "$root/planesmith.deb"
 mkdir -p "$root/demo" && cp -r "$GOLDEN/ds4-mini/checkpoint" "$root/demo/"
-# Nothing starts in there, and its end takes down nothing here.
+# No service starts in the directory, and ending it must not stop anything on this machine.
 inside() { chroot "$root" env DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp "$@"; }
 expect 0 inside apt-get install -y --no-install-recommends /planesmith.deb
 for program in $(cd "$SOURCE/apps" && echo *.cc | sed 's/\.cc//g'); do

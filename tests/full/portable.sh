@@ -111,7 +111,7 @@ for place in etc/ssl/certs/ca-certificates.crt etc/pki/tls/certs/ca-bundle.crt e
 done
 mkdir "$empty/own" && cp "$WORK/ca.pem" "$empty/own/"
 set=(SSL_CERT_FILE=/own/ca.pem)
-# Modules that a machine's nsswitch.conf asks for are not looked for, nor is OpenSSL's configuration.
+# Modules of a machine's nsswitch.conf are not loaded, nor is OpenSSL's configuration.
 printf 'hosts: mymachines resolve files mdns4 dns\npasswd: sss systemd files\n' >"$empty/etc/nsswitch.conf"
 if command -v strace >/dev/null; then
   expect 0 inside "$empty" /bin/build-planescache --version

@@ -1,4 +1,4 @@
-// Input: what to draw slices from (unit/kernel_inputs.h); once it is used up, the draws go on at random.
+// Input: what to draw slices from (unit/kernel_inputs.h); once it is used up, the draws continue at random.
 // Every set of kernels that this machine can run must give what the scalar reference gives, and write nowhere
 // else.
 #include <algorithm>

@@ -57,7 +57,7 @@ class MemoryTree : public planesmith::Os {
     return open(full(dir, path).c_str(), flags, mode);
   }
   int openat2(int dir, const char* path, int flags, mode_t mode, std::uint64_t) override {
-    return openat(dir, path, flags, mode);  // a path through a link is none that is there
+    return openat(dir, path, flags, mode);  // a path through a link does not exist
   }
   int fstatat(int dir, const char* path, struct stat* out, int) override {
     return lstat(full(dir, path).c_str(), out);
@@ -254,7 +254,7 @@ class MemoryTree : public planesmith::Os {
     const auto node = nodes_.find(path);
     return node == nodes_.end() ? nullptr : node->second;
   }
-  // Whether the directory that a path lies in is one, as the kernel would ask.
+  // Whether the parent of a path is a directory, as the kernel checks.
   bool may_make(std::string_view path) {
     const std::size_t slash = path.rfind('/');
     if (path.size() > 4200 || path.size() - slash - 1 > 255) return fail(ENAMETOOLONG) == 0;

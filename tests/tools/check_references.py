@@ -41,7 +41,7 @@ for path in texts():
     if os.path.basename(path) in ("check_references.py", "documents.sh"):
         continue
     with open(path, encoding="utf-8", errors="replace") as file:
-        text = re.sub(r"\s*\n\s*(?://|#)?\s*", " ", file.read())  # a comment goes on in the next line
+        text = re.sub(r"\s*\n\s*(?://|#)?\s*", " ", file.read())  # a comment continues on the next line
     for match in REFERENCE.finditer(text):
         document, numbers, title = match.groups()
         if document in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"):

@@ -69,7 +69,7 @@ class Checker:
                     bad.append(f"{where}: is {value!r}, not {rule!r}")
             elif keyword == "enum":
                 if value not in rule:
-                    bad.append(f"{where}: {value!r} is none of {rule}")
+                    bad.append(f"{where}: {value!r} is not one of {rule}")
             elif keyword == "required":
                 if isinstance(value, dict):
                     bad += [f"{where}: lacks {k!r}" for k in rule if k not in value]

@@ -74,7 +74,7 @@ std::vector<synthetic::TraceRow> session(const Flags& flags, std::vector<Layer>&
     for (std::size_t l = 0; l < layers.size(); ++l) {
       if (random.unit() < flags.drift) layers[l].drift(random);
       chosen.clear();
-      // A popular expert is drawn again and again: a bounded number of draws, as many experts as they give.
+      // Popular experts are drawn repeatedly, so the number of draws is bounded; fewer experts may result.
       for (std::uint64_t draws = 0; chosen.size() < flags.per_layer && draws < 16 * flags.per_layer;
            ++draws) {
         const std::uint32_t expert = layers[l].draw(random);

@@ -23,7 +23,7 @@ Fidelity fidelity_of(const std::string& model, int threads = 2) {
   return analyze(Context{.threads = threads}, {kGolden + model + "/checkpoint", {}}, choose_kernels("auto"));
 }
 
-// Nibbles in part of a file of the engine's.
+// Counts the nibbles in part of a file that the engine wrote.
 Counts nibbles_in(const std::string& file, std::size_t offset, std::size_t bytes) {
   const std::string all = file_contents(file);
   REQUIRE(offset + bytes <= all.size());
@@ -49,9 +49,9 @@ TEST_CASE("the reference's figures, to the last bit") {
     REQUIRE(got["tensors"].size() == golden.size());
     for (const auto& [tensor, want] : golden.items())
       for (const auto& [figure, value] : want.items()) {
-        const auto& this_tensor = tensor;  // clang 14 captures no structured bindings
+        const auto& this_tensor = tensor;  // clang 14 cannot capture structured bindings
         CAPTURE(this_tensor);
-        const auto& this_figure = figure;  // clang 14 captures no structured bindings
+        const auto& this_figure = figure;  // clang 14 cannot capture structured bindings
         CAPTURE(this_figure);
         CHECK(got["tensors"][tensor].at(figure) == value);
       }

@@ -1,4 +1,4 @@
-// What audit finds of experts, recipes and drafters: each fault alone, in a checkpoint that has no other.
+// What audit finds about experts, recipes and drafters: each fault alone, in an otherwise sound checkpoint.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -197,7 +197,7 @@ TEST_CASE("recipe.ignore-unmatched: an entry that protects nothing") {
   CHECK(bench.codes() == Codes{"recipe.ignore-unmatched"});
 }
 
-TEST_CASE("recipe.bad-pattern: a regular expression that is none") {
+TEST_CASE("recipe.bad-pattern: an invalid regular expression") {
   AuditBench bench(kMxfp4);
   bench.checkpoint.config["quantization_config"]["ignore"] = {"re:^mtp.*", "re:(("};
   CHECK(bench.codes().contains("recipe.bad-pattern"));

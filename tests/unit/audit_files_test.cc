@@ -1,5 +1,5 @@
-// What audit finds of index, shards, the files beside them, caches, and of the checkpoint that this one was
-// made from: each fault alone.
+// What audit finds about index, shards, the files beside them, caches, and in comparison with the source
+// checkpoint: each fault alone.
 #include <doctest/doctest.h>
 #include <errno.h>
 
@@ -107,7 +107,7 @@ TEST_CASE("shards.none") {
           std::filesystem::remove(at + "/model.safetensors.index.json");
         }).contains("shards.none"));
 }
-TEST_CASE("shards.missing: nothing is told of tensors that it has") {
+TEST_CASE("shards.missing: the tensors of a missing shard are not reported again") {
   CHECK(codes_after([](const std::string& at) { std::filesystem::remove(at + "/model.safetensors"); }) ==
         Codes{"shards.missing"});
 }
@@ -226,7 +226,7 @@ TEST_CASE("against.renamed: another prefix") {
           kNvfp4)
           .contains("against.renamed"));
 }
-TEST_CASE("against.quantized: what a recipe took in besides the experts") {
+TEST_CASE("against.quantized: modules other than experts that the recipe quantized") {
   CHECK(codes_against([](AuditBench& here) {
           here.checkpoint["mtp.0.attn.wq.weight"].dtype = "F8_E4M3";
           here.contents.erase("mtp.0.attn.wq.weight");
@@ -244,7 +244,7 @@ TEST_CASE("cache.unknown: the checkpoint cannot be read") {
   CHECK(bench.codes().contains("cache.unknown"));
 }
 
-// A finding without a test here is one that may never be found.
+// Every finding of lib/audit needs a test.
 TEST_CASE("each code of lib/audit is tested, here or beside") {
   const Codes elsewhere = {"cache.source"};  // takes a build: tests/cli/source.sh
   std::string tests;

@@ -1,4 +1,4 @@
-// Blocks with codebooks of their own: every instruction set against the scalar way.
+// Blocks with codebooks of their own: every instruction set against the scalar code.
 #include "codebook/block_fit.h"
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@ using namespace planesmith;
 
 namespace {
 
-// Blocks of every sort: spread, of few values, at the ends of the range (the highest costs), constant.
+// Blocks of every kind: spread, of few values, at the ends of the range (the highest costs), constant.
 std::vector<std::uint8_t> some_blocks(std::size_t count, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<std::uint8_t> bytes(count * kBlockBytes);

@@ -1,4 +1,4 @@
-// What tests of the builders share: the golden models, a scratch directory, one build, digests of a tree.
+// Common to tests of the builders: the golden models, a scratch directory, a build, digests of a tree.
 #pragma once
 
 #include <filesystem>
@@ -44,14 +44,14 @@ inline std::map<std::string, std::string> digests(const std::string& directory) 
   return out;
 }
 
-// The same without what the engine does not write: manifests.
+// The same without manifests, which the engine does not write.
 inline std::map<std::string, std::string> engine_digests(const std::string& directory) {
   auto out = digests(directory);
   std::erase_if(out, [](const auto& file) { return file.first.ends_with("manifest.json"); });
   return out;
 }
 
-// What expected.json says of one variant: the files, and how they are asked for.
+// A variant in expected.json: its files, and the options that ask for them.
 struct Variant {
   std::string model, name, ckpt_id;
   PlanRequest request;

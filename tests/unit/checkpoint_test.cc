@@ -61,7 +61,7 @@ std::vector<std::string> names(const Checkpoint& checkpoint) {
 struct Broken {
   const char* what;
   std::function<void(const Scratch&)> make;  // out of a good directory
-  std::string path;                          // that the error names, below the directory
+  std::string path;                          // path that the error must name, relative to the directory
   const char* tensor;
   const char* reason;
 };
@@ -245,7 +245,7 @@ TEST_CASE("where two shards hold a tensor, the index says which one counts") {
   CHECK(open_with(scratch).find("a")->size == 9);
 }
 
-TEST_CASE("an index that is out of step stops nothing by itself, and is told") {
+TEST_CASE("an index that disagrees with the shards is a warning, not an error") {
   class Said : public Progress {
    public:
     void begin(std::string_view, std::uint64_t) override {}
@@ -338,7 +338,7 @@ TEST_CASE("without an index, every safetensors file of the directory counts") {
   CHECK(names(checkpoint) == std::vector<std::string>{"a", "b", "c"});
 }
 
-TEST_CASE("links are followed, as in a Hugging Face cache, and shards may lie in directories") {
+TEST_CASE("links are followed, as in a Hugging Face cache, and shards may be in directories") {
   const Scratch scratch;
   put_good(scratch);
   const Scratch snapshot;
@@ -352,7 +352,7 @@ TEST_CASE("links are followed, as in a Hugging Face cache, and shards may lie in
   CHECK(checkpoint.shards()[0].name == "deep/" + kTwo);
 }
 
-TEST_CASE("tensors come sorted by shard and place, whatever the index's order") {
+TEST_CASE("tensors are sorted by shard and place, for any order of the index") {
   const Scratch scratch;
   put_good(scratch);
   put_file(scratch / std::string(kIndexName),
@@ -363,7 +363,7 @@ TEST_CASE("tensors come sorted by shard and place, whatever the index's order") 
     CHECK(names(open_with(scratch, threads)) == std::vector<std::string>{"a", "b", "c"});
 }
 
-TEST_CASE("a stop is heeded") {
+TEST_CASE("a stop ends the opening") {
   const Scratch scratch;
   put_good(scratch);
   Stop stop;

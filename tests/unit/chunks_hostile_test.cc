@@ -1,5 +1,5 @@
-// What an attacker might offer to unpack: bombs, names that want out, manifests that lie. Each is refused
-// with words, in bounded memory, and leaves nothing under a name.
+// Hostile archives: bombs, names that lead outside, manifests that lie. Each is refused with a message, in
+// bounded memory, and leaves no file behind.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 
@@ -40,7 +40,7 @@ std::string stored(const std::string& content) {
   return text;
 }
 
-// A tar of one member, its data a few bytes whatever it claims.
+// A tar of one member that has a few bytes of data, whatever size its header claims.
 std::string tar(Member member) {
   member.mode = 0644;
   append_extent(member.extents, 0, member.size);
@@ -150,7 +150,7 @@ TEST_CASE("sets whose manifest and parts were made to harm") {
     std::function<void(ChunkManifest&, std::string& part)> harm;
     const char* reason;
   };
-  // The second of three frames becomes this one, of another size; the manifest tells of that.
+  // Replaces the second of three frames by one of another size, in the manifest too.
   const auto second = [](const std::string& hostile) {
     return [=](ChunkManifest& m, std::string& part) {
       part.replace(m.frames[1].offset, m.frames[1].size, hostile);

@@ -42,7 +42,7 @@ std::vector<Member> some_members() {
 
 }  // namespace
 
-TEST_CASE("a header says again what it was made from") {
+TEST_CASE("a parsed header equals what it was made from") {
   for (const Member& member : some_members()) {
     CAPTURE(member.path);
     const std::string header = tar_header(member);
@@ -58,7 +58,7 @@ TEST_CASE("a header says again what it was made from") {
   }
 }
 
-TEST_CASE("what is no header is refused") {
+TEST_CASE("bytes that are not a header are refused") {
   const std::string header = tar_header(file_of("f", 5));
   CHECK_THROWS_AS(parse_tar_header(""), Error);
   CHECK_THROWS_AS(parse_tar_header(std::string(1024, '\0')), Error);

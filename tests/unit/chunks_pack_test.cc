@@ -105,7 +105,7 @@ TEST_CASE("thread count, allocation, times and place do not change a byte") {
   CHECK(file_contents(scratch / "stream") == stream);
 }
 
-TEST_CASE("a run that was stopped goes on, with the same bytes; a finished one is left alone") {
+TEST_CASE("a stopped run continues with the same bytes; a finished one is left alone") {
   const Scratch scratch;
   make_tree(scratch / "tree");
   const auto options = small_parts(scratch / "tree", scratch / "out");
@@ -244,7 +244,7 @@ TEST_CASE("a part that is missing or damaged is made again, by itself") {
   CHECK(file_contents(part) == damaged);
 }
 
-TEST_CASE("parts hold as much as fits, and each is made of the same content whatever is in it") {
+TEST_CASE("parts hold as much as fits, and all have the same amount of content") {
   CHECK(part_content_for(16'000'000'000, 16 * kMiB) > 16'000'000'000 * 0.999);
   for (const std::uint64_t part : {std::uint64_t{65'553}, std::uint64_t{150'000}, std::uint64_t{1'000'000}}) {
     const FrameGrid grid{10'000'000, 65'536, part_content_for(part, 65'536)};
@@ -272,7 +272,7 @@ TEST_CASE("parts hold as much as fits, and each is made of the same content what
   }
 }
 
-TEST_CASE("other inodes and times of the files are no reason to start over") {
+TEST_CASE("a run continues although the files have other inodes and times") {
   const Scratch scratch;
   make_tree(scratch / "tree");
   const auto options = small_parts(scratch / "tree", scratch / "out");
@@ -330,7 +330,7 @@ TEST_CASE("what cannot be packed as asked is refused before anything is written"
     options.level = 20;
     CHECK(refused(ErrorCode::usage));
   }
-  SUBCASE("frames of a bearable size") {
+  SUBCASE("frames of a sensible size") {
     options.frame_size = 2 * kGiB;
     CHECK(refused(ErrorCode::usage));
     options.frame_size = 1;
@@ -360,7 +360,7 @@ TEST_CASE("what cannot be packed as asked is refused before anything is written"
   CHECK(!std::filesystem::exists(scratch / "out"));
 }
 
-TEST_CASE("a disk that is too small is found before the start where sizes are known, and told of where not") {
+TEST_CASE("a disk that is too small is found before the start if sizes are known") {
   struct SmallDisk : Os {
     std::uint64_t free = 0;
     int statvfs(const char*, struct statvfs* out) override {

@@ -68,7 +68,7 @@ TEST_CASE("a good set is good in every respect; each damage is found and named")
   }
 }
 
-TEST_CASE("a deep verification compares the members that the manifest tells of with those in the tar") {
+TEST_CASE("a deep verification compares the manifest's members with those in the tar") {
   const Scratch scratch;
   chunks_tree::make_tree(scratch / "tree");
   chunks_tree::pack(chunks_tree::small_parts(scratch / "tree", scratch / "out"), Context{});
@@ -94,7 +94,7 @@ TEST_CASE("a deep verification compares the members that the manifest tells of w
         }) == "tree/sub/link");
 }
 
-TEST_CASE("one digest stands in for another that was not recorded") {
+TEST_CASE("one digest replaces another that was not recorded") {
   const Scratch scratch;
   put_file(scratch / "f", chunks_tree::noise(100'000, 1));
   auto options = chunks_tree::small_parts(scratch / "f", scratch / "out");
@@ -141,7 +141,7 @@ TEST_CASE("parts are put in order, and gaps are seen") {
   CHECK_THROWS_AS(files({scratch / "s.000", scratch / "s.000"}), Error);
 }
 
-TEST_CASE("a part's name is told from other files'") {
+TEST_CASE("a part's name is distinguished from other files'") {
   const auto parsed = [](const char* file) {
     const auto part = parse_part_name(file);
     return part ? part->name + " " + part->suffix : "";

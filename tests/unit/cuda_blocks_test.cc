@@ -194,7 +194,7 @@ TEST_CASE("NVFP4 blocks equal the reference") {
   }
 }
 
-// The table's ends stand for everything beyond them.
+// The table's ends represent everything beyond them.
 TEST_CASE("NVFP4 index maps end in all zeros and all sevens") {
   std::mt19937 random(3);
   for (const std::uint32_t bits : factor_bits(random)) {

@@ -18,7 +18,7 @@ namespace {
 using format::Section;
 using format::ZeroMode;
 
-// Null, and the reason told, where there is no device.
+// Null, with a message, if there is no device.
 std::unique_ptr<Backend> cuda() {
   std::string why;
   std::unique_ptr<Backend> backend = make_cuda_backend({}, why);
@@ -26,7 +26,7 @@ std::unique_ptr<Backend> cuda() {
   return backend;
 }
 
-// An expert of any family with the storage behind it.
+// An expert of any family, and its storage.
 template <typename Case>
 struct Expert {
   Case w1, w3, w2;

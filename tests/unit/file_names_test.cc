@@ -60,7 +60,7 @@ TEST_CASE("the stem of a pack of every tier is read as it is written") {
   }
 }
 
-TEST_CASE("other names are no stems of packs") {
+TEST_CASE("other names are not stems of packs") {
   for (const std::string& name :
        {"base.v2." + kKey + ".rank0of0", "base.v2." + kKey + ".rank00of1", "base.v1." + kKey + ".rank0of1",
         "base.v2." + kKey + "a.rank0of1", "other.v2." + kKey + ".rank0of1", "base.v2." + kKey + ".rank0of1 ",
@@ -70,7 +70,7 @@ TEST_CASE("other names are no stems of packs") {
   }
 }
 
-TEST_CASE("records stand beside what they are of, with a dot in front") {
+TEST_CASE("records are beside what they describe, with a dot in front") {
   CHECK(pack_records("stem") == ".stem");
   CHECK(pack_records("/a/b/stem") == "/a/b/.stem");
   CHECK(parse_record_file(record_file(7)) == 7);

@@ -58,7 +58,7 @@ LevelSet set_of(std::initializer_list<double> levels) {
   return set;
 }
 
-// Histograms of every sort: dense, sparse, with many ties, symmetric, of one value, empty.
+// Histograms of every kind: dense, sparse, with many ties, symmetric, of one value, empty.
 std::vector<Counts> histograms() {
   std::mt19937 random(6);
   std::vector<Counts> all = {Counts{}, Counts{32}, Counts{0, 0, 0, 0, 0, 0, 0, 0, 32}};
@@ -218,7 +218,7 @@ TEST_CASE("the reference's codebooks, bias and relative RMS") {
   int tensors = 0;
   const Json bias = read_json(posix(), SOURCE_DIR "/tests/golden/ds4-mini/bias.json");
   for (const auto& [tensor, want] : bias.items()) {
-    const auto& this_tensor = tensor;  // clang 14 captures no structured bindings
+    const auto& this_tensor = tensor;  // clang 14 cannot capture structured bindings
     CAPTURE(this_tensor);
     const Counts counts = want.at("hist").get<Counts>();
     const LevelSet asymmetric = fit_tensor(counts, 4), symmetric = fit_symmetric(counts);

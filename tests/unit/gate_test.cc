@@ -1,4 +1,4 @@
-// repack-experts gate: silent where all is well, and not where a kernel errs.
+// repack-experts gate: passes with correct kernels and fails with a wrong one.
 #include "repack/gate.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Every file of every golden variant, built in every way there is.
+// Every file of every golden variant, built in every possible way.
 #include <doctest/doctest.h>
 
 #include "pipeline/from_planescache.h"
@@ -23,7 +23,7 @@ FromCacheRequest from_cache(const Variant& variant, const Scratch& cache_in, con
 
 }  // namespace
 
-TEST_CASE("cache and packs in one pass equal the engine's, whatever the threads and the instruction set") {
+TEST_CASE("cache and packs in one pass equal the engine's, for all thread counts and instruction sets") {
   int files = 0;
   for (const std::string& model : kGoldenModels)
     for (const Variant& variant : golden_variants(model)) {

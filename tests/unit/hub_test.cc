@@ -105,7 +105,7 @@ TEST_CASE("names and revisions are encoded") {
   }
 }
 
-TEST_CASE("the token is for its origin only, and holds no other header") {
+TEST_CASE("the token is sent to its origin only, and cannot smuggle in another header") {
   const Url endpoint = Url::parse("https://hub/");
   const Variable token("HF_TOKEN", " secret\n");
   const Token found = Token::find(posix(), endpoint);
@@ -125,7 +125,7 @@ TEST_CASE("certificates are found in the usual places of distributions") {
     std::filesystem::create_directories(std::filesystem::path(root / path).parent_path());
     put_file(root / path, "PEM");
   };
-  // A directory without hashed names is none; an empty bundle is none.
+  // A directory without hashed names does not count, nor does an empty bundle.
   put("etc/ssl/certs/README");
   put("etc/ssl/certs/java/1a2b3c4d.0");
   put_file(root / "etc/ssl/cert.pem", "");
@@ -145,7 +145,7 @@ TEST_CASE("certificates are found in the usual places of distributions") {
   CHECK(usual_certificates(root.path()).directory == root / "etc/ssl/certs");
 }
 
-TEST_CASE("SSL_CERT_FILE and SSL_CERT_DIR stand for the usual places") {
+TEST_CASE("SSL_CERT_FILE and SSL_CERT_DIR override the usual places") {
   const Variable file("SSL_CERT_FILE", "/a/bundle.pem"), directory("SSL_CERT_DIR", "/a/hashed");
   CHECK(find_certificates().file == "/a/bundle.pem");
   CHECK(find_certificates().directory == "/a/hashed");
@@ -192,7 +192,7 @@ TEST_CASE("a page's entries are taken with care") {
   CHECK_THROWS_AS(parse_page("", "hub"), Error);
 }
 
-TEST_CASE("what will not get better is not asked for again; the rest is, for a while") {
+TEST_CASE("permanent errors are not retried; others are, a few times") {
   using std::chrono::milliseconds;
   using std::chrono::seconds;
   std::string said;
@@ -216,7 +216,7 @@ TEST_CASE("what will not get better is not asked for again; the rest is, for a w
   CHECK_THROWS_AS(limited.next({.status = 429, .wait = seconds{86400}}, said), Error);
 }
 
-TEST_CASE("ranges cover a file, whatever its size") {
+TEST_CASE("ranges cover a file of any size") {
   std::vector<RemoteRange> ranges;
   append_ranges(ranges, 3, 10, 10, 4);
   CHECK(ranges.empty());

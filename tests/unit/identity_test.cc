@@ -164,8 +164,7 @@ TEST_CASE("the content id is what its definition says, for any number of threads
   }
 }
 
-TEST_CASE(
-    "files that an index has and the directory lacks are no part of the content where another set is whole") {
+TEST_CASE("files of an index that the directory lacks do not count if another set is complete") {
   Directory directory;
   const std::string bin_index = R"({"weight_map": {"t": "gone.bin"}})";
   directory.put("pytorch_model.bin.index.json", bin_index);
@@ -209,7 +208,7 @@ TEST_CASE("digests of an earlier run hold while size, times and inode do") {
   CHECK(again.bytes_hashed == 3);
   CHECK(again.sha256["a.safetensors"] == sha256_hex("AAA"));
 
-  // Whatever else is found in the user's cache is as good as nothing.
+  // Anything else in the user's cache is ignored.
   for (const char* group : {"sha256"})
     for (const std::string& name : list_dir(posix(), join(user_cache_directory(), group)))
       write_atomically(posix(), join(user_cache_directory(), std::string(group) + "/" + name),
@@ -247,7 +246,7 @@ TEST_CASE("digests that Hugging Face's tools left are used") {
     CHECK(directory.content().sha256["a.safetensors"] == sha256_hex("abc"));
     CHECK(directory.content().by_download.empty());
   }
-  SUBCASE("a file elsewhere that happens to have such a name tells nothing") {
+  SUBCASE("a file elsewhere that happens to have such a name is not trusted") {
     directory.put("other/" + told, "abc");
     unlink(join(directory.path, "a.safetensors").c_str());
     REQUIRE(symlink(("other/" + told).c_str(), join(directory.path, "a.safetensors").c_str()) == 0);
@@ -256,7 +255,7 @@ TEST_CASE("digests that Hugging Face's tools left are used") {
   SUBCASE("metadata of a download into a local directory") {
     const std::string metadata = ".cache/huggingface/download/a.safetensors.metadata";
     const std::string commit(40, 'c');
-    // Downloaded a while ago: a time to come tells nothing.
+    // Downloaded a while ago; times in the future are not trusted.
     const std::string shard = join(directory.path, "a.safetensors");
     struct stat st {};
     REQUIRE(stat(shard.c_str(), &st) == 0);
@@ -287,7 +286,7 @@ TEST_CASE("digests that Hugging Face's tools left are used") {
   }
 }
 
-TEST_CASE("the identity a program is told") {
+TEST_CASE("the identity from the command line") {
   Directory directory;
   const auto resolve = [&](IdentityOptions options) {
     return resolve_identity(directory.context, options, directory.path).id;

@@ -1,5 +1,5 @@
-// The readers and writers of JSON: what is refused and where, what Python's reader takes besides, what is
-// written to the byte.
+// The readers and writers of JSON: what is refused and where, what Python's reader accepts in addition, and
+// the exact bytes written.
 #include "base/json.h"
 
 #include <doctest/doctest.h>
@@ -98,14 +98,14 @@ TEST_CASE("nesting and memory have an end") {
   CHECK_THROWS_AS(parse_json(wide, "f.json", 64, 1 << 20), Error);
 }
 
-TEST_CASE("Python's numbers that are none become words, its last key wins") {
+TEST_CASE("Python's NaN and Infinity become strings, its last key wins") {
   CHECK(parse_python_json(R"({"a": [0.0, Infinity, -Infinity, NaN], "b": 1, "b": 2})", "f.json") ==
         Json({{"a", {0., "Infinity", "-Infinity", "NaN"}}, {"b", 2}}));
   CHECK(parse_python_json(R"({"a": "say \"NaN\" Infinity"})", "f.json")["a"] == "say \"NaN\" Infinity");
   CHECK(parse_python_json(R"(["a\\", NaN])", "f.json") == Json({"a\\", "NaN"}));
 }
 
-TEST_CASE("behind such a word an error is still told at the byte of the file") {
+TEST_CASE("after such a value an error still names the byte of the file") {
   const std::string text = R"([NaN, Infinity, ?])";
   CHECK(refusal([&] { parse_python_json(text, "f.json"); }).second == text.find('?') + 1);
 }

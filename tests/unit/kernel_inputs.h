@@ -239,7 +239,7 @@ struct Planes {
     };
     return {at(0), at(1), at(2), at(3), stream};
   }
-  // The bytes from the first to the last of all planes, guards included, whatever the allocations' addresses.
+  // All bytes of all planes, guards included, independent of the allocations' addresses.
   std::vector<std::uint8_t> bytes() const {
     std::vector<std::uint8_t> all;
     for (const auto& plane : storage) {

@@ -86,7 +86,7 @@ struct Planes {
   std::string codes, nibbles, scales;
 };
 
-// Appends the planes of matrices that stand one above the other.
+// Appends the planes of matrices that are stacked by rows.
 void append(const Kernels& kernels, const std::vector<Matrix>& matrices, Planes& to) {
   ZeroCount count;
   for (const Matrix& m : matrices) count += m.zeros(kernels);

@@ -1,5 +1,5 @@
 // The kernels against the rules of FORMAT.md sections 1, 4 and 5, computed here a second time, element by
-// element with the mathematical library's log2, from the planes' side: what must stand at each position.
+// element with the mathematical library's log2, from the planes' side: which value each position must have.
 #include "quant/kernels.h"
 
 #include <doctest/doctest.h>
@@ -209,7 +209,7 @@ TEST_CASE("one plane at a time gives the same bytes and touches nothing else") {
             CHECK(std::count(planes.storage[i].begin(), planes.storage[i].end(), Planes::kGuard) ==
                   static_cast<std::ptrdiff_t>(planes.storage[i].size()));
         if (wanted == 15) CHECK(planes.bytes() == expected.bytes());
-        // Planes that are wanted are the same whatever else is.
+        // A plane is the same whatever other planes are wanted.
         Planes all(slice.rows, slice.cols, 0);
         REQUIRE(convert(*kernels, slice, ZeroSigns::keep, all.target(15, false)));
         const PlaneTarget one = planes.target(15, false), every = all.target(15, false);

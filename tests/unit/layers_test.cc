@@ -64,7 +64,7 @@ TEST_CASE("no two headers define the same type") {
       if (std::regex_search(line, match, space)) scope = match[1];
       if (!std::regex_search(line, match, type)) continue;
       const auto [found, first] = defined.emplace(scope + "::" + match[1].str(), entry.path());
-      const auto& at = found;  // clang 14 captures no structured bindings
+      const auto& at = found;  // clang 14 cannot capture structured bindings
       CAPTURE(at->first);
       CAPTURE(at->second);
       CAPTURE(entry.path().string());

@@ -72,7 +72,7 @@ TEST_CASE("one changed byte is found in the element that it holds") {
 
 TEST_CASE("of several differences the first row counts, then the first column") {
   std::vector<std::uint8_t> expected(format::section_bytes(Section::fp13, kShape)), found = expected;
-  found[format::nibble_offset(9, 3, 192)] = 0x02;  // stands in an earlier tile than the next
+  found[format::nibble_offset(9, 3, 192)] = 0x02;  // in an earlier tile than the next change
   found[format::nibble_offset(8, 190, 192) + 1] = 0xB0;
   const Element element = first_difference(Section::fp13, kShape, 1, found, expected);
   CHECK(element.projection == Projection::w1);
@@ -82,7 +82,7 @@ TEST_CASE("of several differences the first row counts, then the first column") 
   CHECK(element.expected == "nibble 0x0 (+0)");
 }
 
-TEST_CASE("values in words") {
+TEST_CASE("values as text") {
   const auto words = [](Section section, std::uint64_t at, std::uint8_t byte) {
     std::vector<std::uint8_t> expected(format::section_bytes(section, kShape)), found = expected;
     found[at] = byte;

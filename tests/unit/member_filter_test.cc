@@ -26,7 +26,7 @@ TEST_CASE("a glob with a slash is matched with the path, and * matches slashes t
   CHECK(!filter.wants("other/cache/layer0.bin"));
 }
 
-TEST_CASE("a directory that matches stands for all that is in it") {
+TEST_CASE("a directory that matches includes everything in it") {
   const MemberFilter by_name({"sub"}, {}), by_path({"a/sub"}, {});
   CHECK(by_name.wants("sub"));
   CHECK(by_name.wants("a/sub/b/c"));
@@ -35,7 +35,7 @@ TEST_CASE("a directory that matches stands for all that is in it") {
   CHECK(!by_name.wants("submarine"));
 }
 
-TEST_CASE("excluded is excluded, whatever includes it") {
+TEST_CASE("an exclusion overrides every inclusion") {
   const MemberFilter only({}, {"*.tmp", "logs"});
   CHECK(only.wants("a"));
   CHECK(!only.wants("a/b.tmp"));

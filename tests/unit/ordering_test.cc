@@ -32,7 +32,7 @@ Run run(const std::vector<std::size_t>& lengths, const Lanes& lanes) {
           const std::lock_guard<std::mutex> lock(mutex);
           CHECK(worker < lanes.threads);
           CHECK(slot < lanes.slots);
-          CHECK(slots.insert(slot).second);  // told apart
+          CHECK(slots.insert(slot).second);  // all different
           open.insert(sequence);
           out.most_in_flight = std::max(out.most_in_flight, slots.size());
           out.most_open = std::max(out.most_open, open.size());
@@ -96,7 +96,7 @@ TEST_CASE("the first failure of making or taking ends all of them and is what is
     }
 }
 
-TEST_CASE("who waits at a gate fails with the one that failed") {
+TEST_CASE("a thread that waits at a gate gets the error of the one that failed") {
   Gate gate;
   std::thread other([&] {
     try {

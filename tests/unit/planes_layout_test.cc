@@ -8,7 +8,7 @@
 
 using namespace planesmith::format;
 
-TEST_CASE("quads of a tile stand where the format says") {
+TEST_CASE("quads of a tile are where the format says") {
   for (unsigned g = 0; g < 8; ++g)
     for (unsigned t = 0; t < 4; ++t)
       for (unsigned tile = 0; tile < 2; ++tile)

@@ -27,7 +27,7 @@ TEST_CASE("a pack with one thing wrong") {
     CHECK(only_miss(verdict) == "delta: the sidecar is missing");
     CHECK(emptied(verdict) == Misses{"delta"});
     CHECK(has(to_text(verdict),
-              "warning: at its first start the engine would put an empty pack in the place of " + pack));
+              "warning: at its first start the engine would replace " + pack + " by an empty pack"));
   }
   SUBCASE("the sidecar is not JSON") {
     put_file(json, "[");
@@ -55,7 +55,7 @@ TEST_CASE("a pack with one thing wrong") {
          "\"tsym4-e8m0-fragmajor-a32-v2\""},
         {"\"tag\"", "\"more\": 0, \"tag\"", "has more, one key more than the engine writes"}};
     for (const auto& [what, by, reason] : values) {
-      const auto& this_by = by;  // clang 14 captures no structured bindings
+      const auto& this_by = by;  // clang 14 cannot capture structured bindings
       CAPTURE(this_by);
       const std::string before = file_contents(json);
       replace_in(json, what, by);
@@ -80,7 +80,7 @@ TEST_CASE("a pack with one thing wrong") {
     replace_in(json, "[0, 1]", "[0, 1, 9]");
     CHECK(has(only_miss(served.check()), "the sidecar is unreadable: lists layer 9 of 4"));
   }
-  SUBCASE("the sidecar lists the layer behind the last one") {
+  SUBCASE("the sidecar lists the layer after the last one") {
     replace_in(json, "[0, 1]", "[0, 1, 3]");
     CHECK(served.check().hit());
   }
@@ -111,7 +111,7 @@ TEST_CASE("a pack with one thing wrong") {
   SUBCASE("pack and sidecar are missing, of a tier that is asked for") {
     fs::remove(pack);
     fs::remove(json);
-    CHECK(served.check().hit());  // nothing says that there ever was one
+    CHECK(served.check().hit());  // nothing shows that there ever was one
     CHECK(only_miss(served.check({.tiers = {{format::Tier::delta}}})) == "delta: the pack is not there");
   }
   SUBCASE("the lock is missing, which the engine fixes") {

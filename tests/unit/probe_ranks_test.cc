@@ -1,4 +1,4 @@
-// What is wrong with one rank of two is said of that rank, and of no other.
+// A fault of one rank of two is reported for that rank only.
 #include <doctest/doctest.h>
 
 #include <filesystem>

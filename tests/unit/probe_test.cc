@@ -75,7 +75,7 @@ TEST_CASE("a planes cache with one thing wrong") {
         {"\"rank\": 0", "\"rank\": 0, \"made_by\": \"x\"",
          "has made_by, one key more than the engine writes"}};
     for (const auto& [what, by, reason] : values) {
-      const auto& this_by = by;  // clang 14 captures no structured bindings
+      const auto& this_by = by;  // clang 14 cannot capture structured bindings
       CAPTURE(this_by);
       const std::string before = file_contents(meta);
       replace_in(meta, what, by);
@@ -113,7 +113,7 @@ TEST_CASE("a planes cache with one thing wrong") {
     fs::create_directory(part);
     CHECK(only_miss(served.check()) == "layer 2 sc13: is not a regular file");
   }
-  SUBCASE("a part is a link to nowhere") {
+  SUBCASE("a part is a broken link") {
     fs::remove(part);
     fs::create_symlink("nowhere", part);
     CHECK(only_miss(served.check()) == "layer 2 sc13: is missing");
@@ -123,7 +123,7 @@ TEST_CASE("a planes cache with one thing wrong") {
     fs::create_symlink(served.root + "/elsewhere", part);
     CHECK(served.check().hit());
   }
-  SUBCASE("the FP4 planes are missing, which matters only to who asks for them") {
+  SUBCASE("the FP4 planes are missing, which matters only if they are asked for") {
     for (const char* name : {"layer1.fp13.bin", "layer1.fp2.bin", "layer2.fp13.bin", "layer2.fp2.bin"})
       fs::remove(served.directory + "/" + name);
     CHECK(served.check().hit());
@@ -159,16 +159,16 @@ TEST_CASE("a planes cache with one thing wrong") {
               "it would match only with the pin VLLM_MOE_W2_CKPT_ID=golden-glm-nvfp4-mini"));
     CHECK(verdict.found == Misses{"'golden-glm-nvfp4-mini' (world 1, zero mode auto)"});
     CHECK(misses(verdict).size() == 4);
-    CHECK(emptied(verdict).empty());  // the engine would begin packs of its own and leave these
+    CHECK(emptied(verdict).empty());  // the engine would start packs of its own and leave these
     CHECK(has(to_text(verdict), "identities found there:\n  'golden-glm-nvfp4-mini'"));
   }
   SUBCASE("the directory carries another key") {
     const std::string wrong = served.root + "/v2/00000000000000000000";
     fs::rename(parent_of(served.directory), wrong);
     CHECK(only_miss(served.check({.ckpt_id = "golden-glm-nvfp4-mini"})) ==
-          "cache: the directory is not there, nor that of any other identity");
+          "cache: the directory is not there, nor is one of any other identity");
     CHECK(has(to_text(scan_store(posix(), served.root, "")),
-              "meta.json is of the identity 'golden-glm-nvfp4-mini', which belongs into v2/"));
+              "meta.json has identity 'golden-glm-nvfp4-mini', for which the engine looks in v2/"));
   }
 }
 

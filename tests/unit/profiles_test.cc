@@ -40,7 +40,7 @@ TEST_CASE("sizes and counts of the shipped profiles follow from the geometry") {
     const std::uint64_t sparse = profile.sparse_layers().size();
     CHECK(profile.expert_tensors == sparse * g.experts * 3);
     for (const auto& [world, sizes] : json.at("sizes").items()) {
-      const auto& this_world = world;  // clang 14 captures no structured bindings
+      const auto& this_world = world;  // clang 14 cannot capture structured bindings
       CAPTURE(this_world);
       ++with_sizes;
       const RankShape shape = rank_shape(g, std::stoull(world));
@@ -117,7 +117,7 @@ TEST_CASE("geometry, revision, counts and sizes of the models that are known") {
   }
 }
 
-TEST_CASE("the figures that everybody quotes for DeepSeek-V4-Flash") {
+TEST_CASE("the published figures for DeepSeek-V4-Flash") {
   const Profile flash = find_profile(posix(), kDirectory + "/DeepSeek-V4-Flash.json");
   CHECK(flash.expert_tensors == 33024);
   const Profile dated = find_profile(posix(), kDirectory + "/DeepSeek-V4-Flash-0731.json");

@@ -130,7 +130,7 @@ TEST_CASE("codes of quotients on and beside every threshold") {
   }
 }
 
-TEST_CASE("cutoffs are where the reference changes its mind, for every scale and every BF16 magnitude") {
+TEST_CASE("cutoffs are where the reference's code changes, for every scale and every BF16 magnitude") {
   // Among them global scales with which quotients of BF16 weights are thresholds, or round to one.
   std::vector<float> scales_2 = {1,           0x1p-9f, Bf16Cutoffs::kLeast, Bf16Cutoffs::kMost,
                                  0.1f / 2688, 1.f / 3, 0x1p-8f / 7};

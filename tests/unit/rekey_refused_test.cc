@@ -1,4 +1,4 @@
-// What rekey and prune refuse, and that nothing is changed then.
+// What rekey and prune refuse, and that they then change nothing.
 #include <doctest/doctest.h>
 #include <errno.h>
 
@@ -100,7 +100,7 @@ TEST_CASE("rekey refuses what it should not touch") {
   SUBCASE("a manifest of something else") {
     put_file(bench.directory("old", 0) + "/manifest.json",
              file_contents(bench.directory("old", 1) + "/manifest.json"));
-    refuses(bench, request, "speaks of another cache or pack");
+    refuses(bench, request, "is of another cache or pack");
   }
   SUBCASE("a directory inside") {
     fs::create_directory(bench.directory("old", 0) + "/more");
@@ -159,7 +159,7 @@ TEST_CASE("a build that starts while rekey works does not get a layer") {
       }
       return Os::linkat(from_dir, from, to_dir, to);
     }
-    // A builder would wait; it is told to stop instead.
+    // A builder would wait, so it is told to stop.
     bool gets_layer(const std::string& directory, const std::string& prefix) {
       ++tried;
       Stop stop;
@@ -199,7 +199,7 @@ TEST_CASE("rekey leaves other identities alone") {
   make(bench.dir.path(), "other");
   rekey(Context{}, bench.request("old", "new"));
   for (const auto& [name, text] : expected("other")) {
-    const auto& this_name = name;  // clang 14 captures no structured bindings
+    const auto& this_name = name;  // clang 14 cannot capture structured bindings
     CAPTURE(this_name);
     CHECK(tree(bench.dir.path()).at(name) == text);
   }

@@ -91,7 +91,7 @@ TEST_CASE("the reference's files and figures, for every granularity and number o
   const Json golden = read_json(posix(), SOURCE_DIR "/tests/golden/ds4-mini/repack.json");
   int files = 0;
   for (const auto& [key, want] : golden.items()) {
-    const auto& this_key = key;  // clang 14 captures no structured bindings
+    const auto& this_key = key;  // clang 14 cannot capture structured bindings
     CAPTURE(this_key);
     const Granularity granularity = parse_granularity(key.substr(0, key.find('/')));
     const int levels = std::stoi(key.substr(key.find("/K") + 2));
@@ -103,7 +103,7 @@ TEST_CASE("the reference's files and figures, for every granularity and number o
     const Json stats = Json::parse(stats_json(granularity, levels, figures).dump());
     REQUIRE(stats["files"].size() == want.size());
     for (const auto& [file, entry] : want.items()) {
-      const auto& this_file = file;  // clang 14 captures no structured bindings
+      const auto& this_file = file;  // clang 14 cannot capture structured bindings
       CAPTURE(this_file);
       CHECK(sha256_hex(file_contents(scratch / ("out/" + file))) == entry["sha256"].get<std::string>());
       for (const char* figure : {"file", "n_expert_tensors", "rms_err", "rel_rms", "codebooks"})
@@ -132,7 +132,7 @@ TEST_CASE("experts that span shards are repacked as if they did not") {
     CHECK(sum_a.elements == sum_b.elements);
     CHECK(sum_a.error == sum_b.error);
     CHECK(sum_a.squared_error == sum_b.squared_error);
-    if (granularity == Granularity::expert)  // each file tells of every expert it has a part of
+    if (granularity == Granularity::expert)  // each file's figures cover every expert that it has a part of
       for (const auto& file : b.files) {
         std::uint64_t groups = 0;
         for (const auto& [levels_text, n] : file.figures->codebooks) groups += n;

@@ -25,7 +25,7 @@ std::string repeat(std::string_view text, std::size_t times) {
   return out;
 }
 
-// A header that describes tensor "a"; `more` goes behind data_offsets.
+// A header that describes tensor "a"; `more` is inserted after data_offsets.
 std::string tensor_a(std::string_view dtype, std::string_view shape, std::string_view offsets,
                      std::string_view more = "") {
   return fmt::format(R"({{"a":{{"dtype":"{}","shape":{},"data_offsets":{}{}}}}})", dtype, shape, offsets,
@@ -274,7 +274,7 @@ TEST_CASE("what is unusual but right is accepted") {
   }
 }
 
-TEST_CASE("a header is read as it stands") {
+TEST_CASE("a header is read verbatim") {
   const Scratch scratch;
   const std::string path = scratch / "x.safetensors";
   const std::string text =

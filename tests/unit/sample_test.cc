@@ -104,7 +104,7 @@ TEST_CASE("a changed element is named by tensor, row and column") {
     CHECK(report.differences[0].found == "0x01");
     CHECK(report.differences[0].expert == 2);
   }
-  SUBCASE("the first of several, whatever the threads") {
+  SUBCASE("the first of several, for any thread count") {
     const std::string part = served.directory + "/layer0.planes2.bin";
     const std::uint64_t bytes = format::section_bytes(format::Section::planes2, shape);
     for (const std::uint64_t expert : {2, 0, 1})

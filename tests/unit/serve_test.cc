@@ -248,7 +248,7 @@ TEST_CASE("memory, and layers as a configuration counts them") {
               .configuration = &configuration,
               .gpu_bytes = std::uint64_t{96} << 30};
   judge(serve, findings);
-  CHECK(mentions(findings.problems, "memory does not suffice"));
+  CHECK(mentions(findings.problems, "not enough GPU memory"));
   configuration.recipe.arguments = {"--tensor-parallel-size", "2"};
   configuration.settings.delta_gb = 7;
   findings = {};

@@ -1,5 +1,4 @@
-// meta.json and the packs' sidecars: what is not a number of layers, ranks or bytes is refused, never
-// converted.
+// meta.json and the packs' sidecars: values that are not whole numbers are refused, never converted.
 #include <doctest/doctest.h>
 
 #include <set>

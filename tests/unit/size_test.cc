@@ -24,7 +24,7 @@ TEST_CASE("sizes as people write them") {
   CHECK(parse_size("2T", "--memory") == 2048 * kGiB);
 }
 
-TEST_CASE("what is no size is refused as wrong use, and the flag is named") {
+TEST_CASE("text that is not a size is refused as wrong use, and the flag is named") {
   for (const char* text : {"", "GiB", "-1", "+1", "1.5G", "1 G", " 1G", "1G ", "1Gi", "1P", "0x10", "1e9",
                            "1,000", "99999999999999999999", "8388608T", "9223372036854775808"}) {
     CAPTURE(text);

@@ -1,4 +1,4 @@
-// Reading ahead: what is taken and what is thrown where a read fails or a stop comes, wherever it comes.
+// Reading ahead: what arrives and what is thrown if a read fails or a stop comes, at every point.
 #include "base/stream.h"
 
 #include <doctest/doctest.h>

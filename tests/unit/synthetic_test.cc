@@ -1,4 +1,4 @@
-// The synthetic checkpoints: what the demo, benchmarks and other tests take for realistic must be so.
+// The synthetic checkpoints are as realistic as the demo, benchmarks and other tests assume.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -49,7 +49,7 @@ std::string shell_reads(const std::string& word) {
 
 }  // namespace
 
-TEST_CASE("UTF-8 is told from what is not") {
+TEST_CASE("valid and invalid UTF-8") {
   for (const std::string& text : kSound) {
     CAPTURE(text);
     CHECK(utf8_length(text) == text.size());
@@ -75,7 +75,7 @@ TEST_CASE("what is printed cannot move a terminal's cursor") {
   for (const std::string& text : kBroken) CHECK(is_utf8(printable(text)));
 }
 
-TEST_CASE("control characters are seen wherever they stand") {
+TEST_CASE("control characters are found at any position") {
   for (const std::string& text : {"\n"s, "a\x1b"s, "\x7f"s, "a\xc2\x85"s, "a\0"s, "\xff\n"s}) {
     CAPTURE(text);
     CHECK(has_control_characters(text));

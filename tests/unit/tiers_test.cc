@@ -1,4 +1,4 @@
-// Traces, curves and replays against the plainest way to compute each.
+// Traces, curves and replays against the simplest way to compute each.
 #include <doctest/doctest.h>
 
 #include <algorithm>

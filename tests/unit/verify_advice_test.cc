@@ -1,4 +1,4 @@
-// What a verification says can be done: the layers by name, commands that need nothing but pasting.
+// The advice of a verification: it names the layers, and its commands can be pasted.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -43,7 +43,7 @@ TEST_CASE("a damaged pack is rebuilt by the layers that are damaged, a stray byt
   }
   SUBCASE("padding") {
     flip(pack, 3456 + 10);
-    CHECK(advised() == "make a hole of it: fallocate --punch-hole --offset 3466 --length 630 " + pack + "\n");
+    CHECK(advised() == "zero these bytes: fallocate --punch-hole --offset 3466 --length 630 " + pack + "\n");
   }
   SUBCASE("the sidecar alone") {
     std::filesystem::remove(fixture.at(derived_files(manifest)[0].path));
@@ -52,7 +52,7 @@ TEST_CASE("a damaged pack is rebuilt by the layers that are damaged, a stray byt
   }
 }
 
-TEST_CASE("a damaged cache is rebuilt where it stands") {
+TEST_CASE("the advice rebuilds a damaged cache in place") {
   VerifyFixture fixture;
   const std::string directory = format::cache_directory({"id", 1, 0, format::ZeroMode::alt, false});
   fixture.options.root = fixture.at(directory);
@@ -87,7 +87,7 @@ TEST_CASE("links of a Hugging Face cache in place of files") {
   CHECK(told(result) == "link a: is a link to ../../blobs/ab, a file was expected; links are not followed\n");
   CHECK(contains(advice_text(fixture, manifest, result), "cp -rlL " + real_path(snapshot) + " DIR"));
 
-  // A manifest of the snapshot itself says nothing of what is in the files, which is told.
+  // A manifest of the snapshot itself says nothing about the files' contents, and a note says so.
   const Manifest links = make_manifest(fixture.context, {snapshot}, fixture.scratch / "m.json", {}).manifest;
   fixture.options.root = fixture.scratch.path();
   const Verification same = fixture.verify(links);

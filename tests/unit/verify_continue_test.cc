@@ -1,4 +1,4 @@
-// Verifications that are interrupted and go on, digests that are not there, files that cannot be read.
+// Verifications that are interrupted and continue, missing digests, unreadable files.
 #include <doctest/doctest.h>
 #include <errno.h>
 
@@ -34,7 +34,7 @@ class StopAfter : public Progress {
 
 }  // namespace
 
-TEST_CASE("an interrupted verification goes on where it stopped") {
+TEST_CASE("an interrupted verification continues where it stopped") {
   VerifyFixture fixture;
   for (const char* path : {"a", "b"}) {
     File file = File::create(posix(), fixture.at(path));

@@ -10,7 +10,7 @@
 
 using namespace planesmith;
 
-TEST_CASE("what a manifest says is found so, and nothing is written there") {
+TEST_CASE("files that match their manifest verify, and nothing is written") {
   for (const int kind : {0, 1, 2}) {
     VerifyFixture fixture;
     if (kind == 2) put_file(fixture.at("a"), "a");
@@ -67,7 +67,7 @@ TEST_CASE("every byte of a pack counts, padding and holes too") {
       {12 * row - 1, "byte 49151 lies outside"},                  // the last byte
   };
   for (const auto& [offset, what] : places) {
-    const auto& this_offset = offset;  // clang 14 captures no structured bindings
+    const auto& this_offset = offset;  // clang 14 cannot capture structured bindings
     CAPTURE(this_offset);
     flip(pack, offset);
     for (const bool both : {false, true}) {
@@ -80,7 +80,7 @@ TEST_CASE("every byte of a pack counts, padding and holes too") {
   CHECK(fixture.verify(manifest).ok());
 }
 
-TEST_CASE("long holes of a pack are looked at, whatever the file system knows of them") {
+TEST_CASE("long holes of a pack are checked, whether or not the file system reports holes") {
   // Rows of 13.5 MiB: one expert, of which layer key 1 of 0..2 is filled.
   VerifyFixture fixture;
   Manifest manifest{.kind = ManifestKind::pack, .tool = "test", .facts = small_facts("id")};
@@ -140,7 +140,7 @@ TEST_CASE("presence, kinds, sizes, links") {
   fixture.options.quick = true;
   CHECK(told(fixture.verify(manifest)) ==
         "extra d/e: is not in the manifest\n"
-        "link d/e/f: lies behind the link d/e, which is not followed\n"
+        "link d/e/f: is below the link d/e, which is not followed\n"
         "extra d/real/f: is not in the manifest\n"
         "kind directory: is a directory, a file was expected\n"
         "missing gone: a file was expected\n"
@@ -205,7 +205,7 @@ TEST_CASE("meta.json and sidecars are compared to the last byte") {
   CHECK(contains(told(store.verify(pack)), "\"layers\": [0]"));
 }
 
-TEST_CASE("the same data under another identity are told apart from damage") {
+TEST_CASE("the same data under another identity are distinguished from damage") {
   VerifyFixture fixture;
   const Manifest published = put_cache(fixture.scratch / "published", "id A");
   put_cache(fixture.root, "id B");

@@ -96,7 +96,7 @@ TEST_CASE("packs from a cache: each thread its own pack") {
                       kLayers * kExperts);
   }
   bench.os.on_second_writer = [&] {
-    // One pack is done, but for what its thread has at hand.
+    // One pack is done, except for what its thread is working on.
     std::size_t most = 0;
     for (const auto& [inode, bytes] : bench.os.written) most = std::max(most, bytes);
     CHECK(most + smallest / kExperts >= smallest);

@@ -14,8 +14,8 @@
 namespace planesmith::synthetic {
 namespace {
 
-// A pool is small enough for the second-level cache and large enough, with signs drawn anew for every use,
-// that no compressor finds a chunk twice.
+// A pool fits in the second-level cache, but is so large that, with new signs for every use, no compressor
+// finds a chunk twice.
 constexpr std::size_t kPool = 1 << 15;
 constexpr double kSigma = 1. / 64;  // standard deviation of a weight, roughly that of trained experts
 constexpr double kTensorMax = 16;   // largest magnitude expected in a tensor, in the samples' own unit

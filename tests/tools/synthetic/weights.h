@@ -19,8 +19,8 @@ class Weights {
 
   // Fills `to` with the bytes at `begin` (a multiple of 16) of the tensor's data. The same seed, name, shape
   // and position give the same bytes, so pieces may be filled in any order by any number of threads. A weight
-  // and its scale are told apart by dtype and the last component of the name, and belong together because
-  // what is before it is the same. Dtypes that no weight uses stay zero.
+  // and its scale differ in dtype and the last component of the name, and belong together because the rest of
+  // the name is the same. Dtypes that no weight uses stay zero.
   void fill(const Tensor& tensor, std::uint64_t begin, Bytes to) const;
 
  private:

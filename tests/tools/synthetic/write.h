@@ -20,8 +20,7 @@ struct ShardHeader {
 };
 
 // Cuts the tensors, in their order, into `count` shards of about the same size (so a weight and its scale may
-// end up apart); within a shard they stand as the safetensors library writes them, wide dtypes first, then by
-// name.
+// end up apart); within a shard they are in the safetensors library's order: wide dtypes first, then by name.
 std::vector<ShardHeader> cut_into_shards(const std::vector<Tensor>& tensors, std::uint64_t count);
 
 // The headers kept in a directory (or the directories in it) as <shard name>.json files.
