@@ -88,8 +88,7 @@ std::vector<ModeAdvice> advise(const format::Geometry& geometry, std::uint64_t s
       if (*gpu < planes) {
         advice.note = fmt::format(
             "does not fit: the 2-bit planes alone take {}, and dense weights, KV cache and activations need "
-            "some "
-            "{}",
+            "about {}",
             exact_size(planes), short_size(kept));
         out.push_back(advice);
         continue;

@@ -100,8 +100,8 @@ class Manager {
       std::stable_sort(candidates_.begin(), candidates_.end(),
                        [&](Pair a, Pair b) { return uses_[a] > uses_[b]; });
     if (policy_.order != Order::round_robin) return;
-    std::vector<std::pair<std::uint64_t, Pair>>
-        turns;  // position among the layer's candidates, then the pair
+    // Position among the layer's candidates, then the pair.
+    std::vector<std::pair<std::uint64_t, Pair>> turns;
     std::uint64_t place = 0;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       place = i != 0 && candidates_[i] / experts_ == candidates_[i - 1] / experts_ ? place + 1 : 0;

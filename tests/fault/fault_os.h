@@ -102,8 +102,8 @@ class FaultOs : public planesmith::Os, public planesmith::MemoryFiles {
   int open_file(const char* call, const std::string& path, const std::string& shown, int flags, Open&& open);
   void count_down(const Call& call);
 
-  std::recursive_mutex
-      mutex_;  // one operation at a time, so that the model sees them in the order they happen
+  // One operation at a time, so that the model sees them in the order in which they happen.
+  std::recursive_mutex mutex_;
   DurableTree tree_;
   const Fault fault_;
   std::uint64_t operations_ = 0, met_ = 0;

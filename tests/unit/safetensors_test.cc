@@ -35,8 +35,8 @@ std::string tensor_a(std::string_view dtype, std::string_view shape, std::string
 struct Refused {
   const char* what;
   std::string bytes;  // the whole file
-  std::string
-      where;  // the error names the last byte of the first such text in the file; "": the file's first byte
+  // The error names the last byte of the first such text in the file; "": the first byte of the file.
+  std::string where;
   const char* tensor;  // the tensor it names, "" where there is none
   const char* reason;  // part of the message
 };
