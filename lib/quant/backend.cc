@@ -8,9 +8,10 @@ namespace planesmith {
 
 std::unique_ptr<Backend> make_backend(const BackendChoice& choice) {
   if (choice.backend != "auto" && choice.backend != "cpu" && choice.backend != "cuda")
-    throw Error(ErrorCode::usage, "", fmt::format("backend '{}' is none of auto, cpu, cuda", choice.backend));
+    throw Error(ErrorCode::usage, "",
+                fmt::format("backend '{}' is not one of auto, cpu, cuda", choice.backend));
   if (!choice.gpus.empty() && choice.backend == "cpu")
-    throw Error(ErrorCode::usage, "", "--gpus goes with --backend cuda or auto, not with cpu");
+    throw Error(ErrorCode::usage, "", "--gpus cannot be used with --backend cpu");
   // An explicit instruction set is a request for the CPU, a list of GPUs one for these.
   const bool asked = choice.backend == "cuda" || !choice.gpus.empty();
   // A GPU takes whole experts out of memory and gives whole sections back: reading, hashing and writing these

@@ -29,7 +29,7 @@ prints 'white space, which the engine does not strip'
 expect 3 check "${ENV[@]}" --env VLLM_MOE_W2_PLANES_CACHE=/nowhere
 prints 'VLLM_MOE_W2_PLANES_CACHE=/nowhere: there is no such directory'
 expect 3 check --env VLLM_MOE_W2=1 --env VLLM_MOE_W2_CKPT_ID=id --env "VLLM_MOE_W2_PLANE_CACHE=$WORK/c/planes" --store c/packs
-prints 'VLLM_MOE_W2_PLANE_CACHE is not a variable of the engine, which ignores it; VLLM_MOE_W2_PLANES_CACHE is meant'
+prints 'VLLM_MOE_W2_PLANE_CACHE is not a variable of the engine, which ignores it; did you mean VLLM_MOE_W2_PLANES_CACHE'
 prints 'problem: no planes cache \(VLLM_MOE_W2_PLANES_CACHE\), so the engine reads'
 expect 3 check --env VLLM_MOE_W2=1 --env "VLLM_MOE_W2_PLANES_CACHE=$WORK/c/planes"
 prints 'problem: VLLM_MOE_W2_CKPT_ID is not set'

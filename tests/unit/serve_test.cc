@@ -189,8 +189,8 @@ TEST_CASE("names that the engine ignores") {
     CHECK(warned(name).find("is not a variable of the engine") != std::string::npos);
   }
   CHECK(warned("VLLM_MOE_W2_PLANE_CACHE") ==
-        "VLLM_MOE_W2_PLANE_CACHE is not a variable of the engine, which ignores it; VLLM_MOE_W2_PLANES_CACHE "
-        "is meant?");
+        "VLLM_MOE_W2_PLANE_CACHE is not a variable of the engine, which ignores it; did you mean "
+        "VLLM_MOE_W2_PLANES_CACHE?");
   for (const char* name :
        {"VLLM_MOE_W2", "VLLM_MOE_W2_PLANES_CACHE", "VLLM_MOE_W2_GATE_TAU", "VLLM_MOE_W2_DELTA_POLICY", "PATH",
         "HOME", "XDG_CACHE_HOME", "VLLM_USE_V1", "CUDA_CACHE_PATH", "PYTORCH_CUDA_ALLOC_CONF",
