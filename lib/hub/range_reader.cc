@@ -10,11 +10,12 @@
 namespace planesmith::hub {
 namespace {
 
-// Threads that transfer. One moves 1.75 GB/s; a few connections or threads have no use for more.
-std::size_t loops_for(const RangeOptions& options, const Context& context) {
-  constexpr int kMost = 8, kConnectionsEach = 2;
-  return static_cast<std::size_t>(
-      std::clamp(std::min(options.connections / kConnectionsEach, context.threads / 2), 1, kMost));
+// Threads that transfer. Of sixteen threads and connections, four with four connections each move most: two
+// leave the network waiting, eight are in the way of those who unpack (docs/PERFORMANCE.md).
+int loops_for(const RangeOptions& options, const Context& context) {
+  constexpr int kMost = 8, kConnectionsEach = 4, kThreadsEach = 4;
+  return std::clamp(std::min(options.connections / kConnectionsEach, context.threads / kThreadsEach), 1,
+                    kMost);
 }
 
 }  // namespace
@@ -26,7 +27,7 @@ class RangeReader::Inside {
       : token_(token), context_(context), table_(std::move(files), ranges, options, context.progress, [this] {
           for (const auto& loop : loops_) loop->wake();
         }) {
-    const std::size_t count = loops_for(options, context);
+    const auto count = static_cast<std::size_t>(loops_for(options, context));
     const auto connections = static_cast<std::size_t>(options.connections);
     for (std::size_t i = 0; i < count; ++i)
       loops_.push_back(std::make_unique<TransferLoop>(

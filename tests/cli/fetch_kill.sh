@@ -14,7 +14,7 @@ chance = random.Random(5)
 manifest = json.load(open("hub/models/me/cache/main/manifest.set.json"))["chunks"]
 frames, parts = manifest["frames"], sorted(p for p in os.listdir("hub/models/me/cache/main") if ".part." in p)
 def run(arguments, seconds):
-    process = subprocess.Popen(["pack-chunks", "fetch", *arguments, "-q", "--out", "out", "-j", "16"], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(["pack-chunks", "fetch", *arguments, "-q", "--out", "out", "-j", "16", "-T", "16"], stdout=subprocess.DEVNULL)
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:

@@ -64,10 +64,10 @@ class Said : public Progress {
   std::map<std::string, int> lines_;
 };
 
-// A server and a reader of all ranges of its files: eight connections, four threads.
+// A server and a reader of all ranges of its files: sixteen connections, four threads.
 struct Transfer {
-  explicit Transfer(RangeServer::Rule rule, std::uint64_t memory = kGiB, int connections = 8)
-      : server(files(), std::move(rule)), context{.progress = said, .stop = &stop, .threads = 8} {
+  explicit Transfer(RangeServer::Rule rule, std::uint64_t memory = kGiB, int connections = 16)
+      : server(files(), std::move(rule)), context{.progress = said, .stop = &stop, .threads = 16} {
     std::vector<RemoteSource> sources;
     for (std::size_t i = 0; i < kFiles; ++i)
       sources.push_back({.url = Url::parse(server.url(std::to_string(i))),
@@ -148,7 +148,7 @@ TEST_CASE("a server that ignores ranges is read by one connection a file") {
     Transfer transfer([](const Request&) -> Reply { return {.status = 200}; }, memory);
     CHECK(transfer.all_right_in_order());
     CHECK(transfer.said.lines().size() == kFiles);
-    CHECK(transfer.server.requests().size() <= 8 * kFiles);  // before it was found out
+    CHECK(transfer.server.requests().size() <= 16 * kFiles);  // before it was found out
   }
   SUBCASE("of one file") {
     Transfer transfer(
