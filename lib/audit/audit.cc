@@ -29,7 +29,7 @@ bool AuditReport::failed() const {
 
 namespace {
 
-// What follows from shards that could not be read says nothing that they do not say.
+// Drops findings that only follow from shards that could not be read.
 void drop_consequences(Findings& findings) {
   constexpr std::string_view kCauses[] = {"shards.permission", "shards.unreadable", "shards.missing",
                                           "shards.lfs-pointer", "shards.none"};

@@ -1,5 +1,5 @@
-// Lints a checkpoint before it is converted or served: what people found out the hard way, as checks that run
-// in seconds.
+// Lints a checkpoint before it is converted or served:
+// what people found out the hard way, as checks that run in seconds.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The checkpoint against what was made of it.
+// Compares a checkpoint with the caches and packs that were made from it.
 #include <fmt/format.h>
 
 #include "audit/checks.h"
@@ -33,9 +33,8 @@ void check_cache(const Context& context, const std::string& checkpoint, const st
     else if (source != fingerprint)
       findings.push_back(
           {"cache.source", Severity::error,
-           fmt::format("{} was made from another checkpoint: its source is {}, this checkpoint's "
-                       "is {}",
-                       path, source, fingerprint),
+           fmt::format("{} was made from another checkpoint: its source is {}, this checkpoint's is {}", path,
+                       source, fingerprint),
            "served together they answer with the other model's experts",
            "name the right checkpoint, or build a cache of this one under another identity"});
   };

@@ -1,5 +1,5 @@
-// Weights that hold nothing, or what another holds: seen in samples of every expert weight and confirmed by
-// reading the whole of those that are suspicious.
+// Expert weights of one value or equal to another's: samples of every expert weight find the suspects, which
+// are then read whole. Shards that end in zeros.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::uint64_t kSample = 4096;  // bytes, at the start, the middle and the end
 constexpr std::uint64_t kBlock = 1 << 20;
-constexpr std::uint64_t kLeastRun = 4096;    // zeros at a shard's end that are no accident
-constexpr std::uint64_t kShareOfShard = 16;  // ... and a sixteenth of the file
+// Fewer zeros at a shard's end than this many bytes, or than a sixteenth of the file, may be data.
+constexpr std::uint64_t kLeastRun = 4096, kShareOfShard = 16;
 
 bool is_expert_weight(const Inventory& inventory, const Tensor& tensor) {
   const TensorName name = parse_tensor_name(tensor.name, inventory.layers(), tensor.shape.size());
@@ -28,11 +28,11 @@ bool is_expert_weight(const Inventory& inventory, const Tensor& tensor) {
          tensor.name.ends_with(".weight_packed");
 }
 
-// Bytes of an element, or of the two that share one.
+// Bytes of an element; 1 where several share a byte.
 std::size_t width(const Tensor& tensor) {
   return std::max<std::size_t>(1, bits(tensor.dtype) / 8);
 }
-// The same element again and again. Whole elements.
+// Whether all elements are equal; `bytes` holds whole elements.
 bool one_value(const std::vector<std::uint8_t>& bytes, std::size_t width) {
   return std::equal(bytes.begin() + static_cast<std::ptrdiff_t>(width), bytes.end(), bytes.begin());
 }
@@ -113,12 +113,11 @@ void check_experts_apart(const Context& context, const Inventory& inventory, Fin
     }
   }
   if (of_one_value)
-    findings.push_back(
-        {"experts.constant", Severity::warning,
-         fmt::format("{} expert weights hold one code throughout, the first is '{}'", of_one_value.count,
-                     of_one_value.first),
-         "an expert that was never written, or one that never learnt: it answers nothing",
-         "compare with the source; export or download the shard again where it has other values"});
+    findings.push_back({"experts.constant", Severity::warning,
+                        fmt::format("{} expert weights hold one code throughout, the first is '{}'",
+                                    of_one_value.count, of_one_value.first),
+                        "the expert was never written or never trained; it contributes nothing",
+                        "compare with the source; where that differs, export or download the shard again"});
   if (copies)
     findings.push_back({"experts.identical", Severity::warning,
                         fmt::format("{} expert weights are byte for byte those of another, the first is '{}'",
@@ -127,7 +126,7 @@ void check_experts_apart(const Context& context, const Inventory& inventory, Fin
                         "compare with the source, unless the model was made by copying experts"});
 }
 
-// Bytes that are zero at the end of a file.
+// The number of zero bytes at the end of a file.
 std::uint64_t zeros_at_end(const Context& context, const std::string& path) {
   const File file = File::open_read(context.os, path);
   std::vector<std::uint8_t> buffer;
@@ -157,7 +156,7 @@ void check_ends(const Context& context, const Inventory& inventory, Findings& fi
         {"shards.zero-tail", inside > 1 ? Severity::error : Severity::warning,
          fmt::format("the last {} of {} bytes of '{}' are zero; {} tensors are zero from end to end", zeros,
                      size, inventory.shards[number], inside),
-         "a download that reserved the file's room and never filled it looks like this",
+         "an interrupted download that reserved the file's space looks like this",
          "download the shard again, or compare its SHA-256 with the repository's"});
   }
 }

@@ -1,4 +1,4 @@
-// Drafter (MTP) layers: quantizers lose them, and recipes forget that they are there.
+// Drafter (MTP) layers: quantizers lose them, and recipes forget to ignore them.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -10,8 +10,8 @@
 namespace planesmith {
 namespace {
 
-// Where a drafter's own name ends: "mtp.0" of "mtp.0.ffn.norm.weight", "model.layers.61" of
-// "model.layers.61.norm.weight".
+// The drafter that a tensor belongs to: "mtp.0" of "mtp.0.ffn.norm.weight",
+// "model.layers.61" of "model.layers.61.norm.weight".
 std::string drafter_of(const std::string& name) {
   const std::size_t mtp = name.find("mtp."), layers = name.find("layers.");
   const std::size_t start = mtp != std::string::npos ? mtp + 4 : layers != std::string::npos ? layers + 7 : 0;
@@ -28,7 +28,7 @@ std::optional<std::uint64_t> layer_of(const std::string& name) {
   return layer;
 }
 
-// A pattern that an ignore list could have for it.
+// An entry for an ignore list that matches the drafter's modules.
 std::string pattern_for(const std::string& drafter) {
   if (drafter.starts_with("mtp.")) return "re:^mtp.*";
   std::string escaped;
@@ -36,8 +36,8 @@ std::string pattern_for(const std::string& drafter) {
   return fmt::format("re:^{}\\..*", escaped);
 }
 
-// How many drafter layers config.json speaks of, and which key says so; none: it does not tell.
-// num_nextn_predict_layers is 1 for any number of DSpark blocks (ENGINE.md section 7).
+// The number of drafter layers according to config.json, and the words for the key that says so; none: it
+// does not say. num_nextn_predict_layers is 1 for any number of DSpark blocks (ENGINE.md section 7).
 struct Count {
   const char* what;
   std::uint64_t number;
@@ -56,7 +56,7 @@ std::optional<Count> told_drafters(const Json& config, const std::set<std::strin
 
 void check_drafters(const Inventory& inventory, Findings& findings) {
   const std::uint64_t layers = inventory.layers();
-  Findings of_patterns;  // told by check_recipe
+  Findings of_patterns;  // dropped: check_recipe reports them
   const std::vector<Pattern> ignore = ignored(inventory, of_patterns);
   const bool has_recipe = !ignore.empty() || inventory.quantization.contains("ignore") ||
                           inventory.quantization.contains("config_groups");
@@ -84,7 +84,7 @@ void check_drafters(const Inventory& inventory, Findings& findings) {
     findings.push_back(
         {"mtp.count", lost && !drafters.empty() ? Severity::error : Severity::warning,
          fmt::format("{} {}, the shards hold {} drafter layers", told->what, told->number, drafters.size()),
-         lost ? "speculative decoding fails to load, or runs with weights that are not there"
+         lost ? "speculative decoding fails to load, or runs with uninitialized weights"
               : "loaders that go by the number leave the others unused",
          lost ? "add the drafter's tensors, or set the number to what is there"
               : "set the number to what is there, if the engine is to use them"});
@@ -104,7 +104,7 @@ void check_drafters(const Inventory& inventory, Findings& findings) {
          fmt::format("{} tensors of main layers have \"mtp\" in their names, the first is '{}'", inside.count,
                      inside.first),
          "the engine takes them for a drafter's and makes no planes of them",
-         "rename them, unless they are one"});
+         "rename them, unless they belong to a drafter"});
   if (beyond && drafters.size() > claimed)
     findings.push_back(
         {"serving.drafter-names", Severity::warning,

@@ -57,7 +57,7 @@ ScaleCounts count_scales(const std::vector<std::uint8_t>& bytes, ScaleType type)
   return out;
 }
 
-// Findings of one kind, added by several threads.
+// One finding, to which several threads add tensors.
 class Tally {
  public:
   void add(const std::string& tensor) {
@@ -77,8 +77,8 @@ class Tally {
   Several found_;
 };
 
-// Whether even the typical weight is beyond what models have. Weights of trained experts are well below 10,
-// and a scale without its reciprocal makes them larger by the square of 448 * 6 / |w| or so.
+// Whether the scales make even typical weights larger than in any model. Weights of trained experts are well
+// below 10; a scale without its reciprocal makes them larger by about the square of 448 * 6 / |w|.
 bool too_large(const Context& context, const Checkpoint& checkpoint, const Model& model,
                const ExpertTensors& tensors, const std::vector<std::uint8_t>& scales) {
   constexpr float kMost = 10;
@@ -111,7 +111,7 @@ void check_scales(const Context& context, const Checkpoint& checkpoint, const Mo
       const ScaleCounts counts = count_scales(scales, model.scale_type);
       const bool zero_2 =
           tensors.scale_2 != nullptr && f32_at(read_tensor(context, checkpoint, *tensors.scale_2), 0) == 0;
-      if (zero_2 && counts.nonfinite != 0) {  // 0 / 0 of an exporter
+      if (zero_2 && counts.nonfinite != 0) {  // the exporter divided 0 by 0
         all_zero.add(tensors.scale->name);
         continue;
       }
@@ -129,15 +129,14 @@ void check_scales(const Context& context, const Checkpoint& checkpoint, const Mo
   });
   all_zero.report(findings, "experts.all-zero", Severity::error,
                   "of expert scales are NaN beside a weight_scale_2 of 0: all weights of the expert are "
-                  "zero, and the exporter divided "
-                  "0 by 0",
+                  "zero, and the exporter divided 0 by 0",
                   "conversion refuses them, serving answers with NaN",
                   "quantize the source again with repack-experts quantize, which gives such experts finite "
                   "scales; or set weight_scale_2 to 1 and the scales to 1 (0x38)");
   large.report(
       findings, "experts.scale-inverted", Severity::error,
       "of expert weights are far larger than any model's by their scales",
-      "a global scale was taken over without its reciprocal, or a scale for its inverse: the weights are up "
+      "a global scale was copied without taking its reciprocal, or a scale inverted: the weights are up "
       "to 10^8 times too large",
       "translate from the original checkpoint again (repack-experts translate), which takes the reciprocal");
   nonfinite.report(
@@ -155,7 +154,7 @@ void check_scales(const Context& context, const Checkpoint& checkpoint, const Mo
       "fused kernels take one scale for both; planes keep each its own", "export with shared gate/up scales");
 }
 
-// Share of negative ones among the zeros of the first expert's gate of each layer.
+// Finds layers whose zeros nearly all have one sign; the first expert's gate stands for its layer.
 void check_zero_signs(const Context& context, const Checkpoint& checkpoint, const Model& model,
                       Findings& findings) {
   Tally one_signed;
@@ -173,7 +172,7 @@ void check_zero_signs(const Context& context, const Checkpoint& checkpoint, cons
         }
       }
     }
-    // A handful of zeros shifts nothing, whatever their signs.
+    // A few zeros make no bias.
     const std::uint64_t elements = weight.size * 8 / traits(model.family).weight_bits;
     if (zeros >= 16 && 5000 * zeros >= elements && 20 * std::min(negative, zeros - negative) < zeros)
       one_signed.add(weight.name);
@@ -186,8 +185,8 @@ void check_zero_signs(const Context& context, const Checkpoint& checkpoint, cons
                                         : "leave --zero-mode at auto, which balances them");
 }
 
-// Whether the builders read the layout at all. Nothing is wrong with a checkpoint that is not quantized yet,
-// or that is of another layout: what it is and what leads on is all there is to say of its experts.
+// Whether the builders read the layout. A checkpoint that is not quantized yet, or has another layout, is not
+// damaged: one finding says what it is and what to do next, and the other checks of experts are skipped.
 bool check_layout(const Inventory& inventory, Findings& findings) {
   std::vector<const Tensor*> tensors;
   for (const auto& [name, tensor] : inventory.tensors) tensors.push_back(&tensor);
@@ -195,13 +194,13 @@ bool check_layout(const Inventory& inventory, Findings& findings) {
   switch (verdict.lead) {
     case Lead::build:
       if (!verdict.sentence.empty())
-        findings.push_back(
-            {"experts.layout", Severity::note, verdict.sentence, "it is one that is served", "nothing"});
+        findings.push_back({"experts.layout", Severity::note, verdict.sentence,
+                            "the builders and the engine read this layout", "nothing"});
       return true;
     case Lead::quantize:
       findings.push_back({"experts.not-quantized", Severity::note, verdict.sentence,
                           "planes are made of quantized experts",
-                          "quantize it, or give the checkpoint that was made of it"});
+                          "quantize it, or give the quantized checkpoint instead"});
       return false;
     case Lead::translate:
       findings.push_back({"experts.layout", Severity::warning, verdict.sentence,
@@ -217,10 +216,10 @@ bool check_layout(const Inventory& inventory, Findings& findings) {
   return false;
 }
 
-// What the names alone tell, seen even where the experts as a whole are refused.
+// Checks that need only names and dtypes; they run even where find_experts() refuses the checkpoint.
 void check_names(const Inventory& inventory, Findings& findings) {
-  std::map<Dtype, std::pair<std::string, std::set<std::uint64_t>>> dtypes;  // a weight of it, and its layers
-  std::map<std::uint64_t, std::uint64_t> weights;                           // of each layer
+  std::map<Dtype, std::pair<std::string, std::set<std::uint64_t>>> dtypes;  // the first weight and the layers
+  std::map<std::uint64_t, std::uint64_t> weights;                           // layer to number of weights
   std::set<std::string> scaled;                                             // modules that have a scale
   Several fused, unscaled;
   for (const auto& [name, tensor] : inventory.tensors) {
@@ -245,7 +244,7 @@ void check_names(const Inventory& inventory, Findings& findings) {
     findings.push_back({"experts.fused", Severity::error,
                         fmt::format("{} tensors hold all experts of a layer each, the first is '{}'",
                                     fused.count, fused.first),
-                        "a recipe that targets Linear modules skips them without a word, and planes cannot "
+                        "a recipe that targets Linear modules silently skips them, and planes cannot "
                         "be made of them yet",
                         "unfuse the experts before quantizing"});
   if (unscaled)
@@ -269,7 +268,7 @@ void check_names(const Inventory& inventory, Findings& findings) {
   try {
     experts = config_geometry(inventory.config, inventory.path(std::string(kConfigName))).experts;
   } catch (const Error&) {
-    return;  // told by check_experts
+    return;  // check_experts reports it
   }
   Several incomplete;
   for (const auto& [layer, count] : weights) {
@@ -279,16 +278,16 @@ void check_names(const Inventory& inventory, Findings& findings) {
   if (incomplete)
     findings.push_back(
         {"experts.incomplete", Severity::error,
-         fmt::format("{} layers x {} experts x {} are {} weights, there are {}; {} layers have another "
-                     "number, the first "
-                     "is layer {}",
-                     weights.size(), experts, kProjections, weights.size() * experts * kProjections, found,
-                     incomplete.count, incomplete.first),
+         fmt::format(
+             "{} layers x {} experts x {} make {} weights, the shards hold {}; {} layers have another "
+             "number, the first is layer {}",
+             weights.size(), experts, kProjections, weights.size() * experts * kProjections, found,
+             incomplete.count, incomplete.first),
          "the router sends tokens to experts that are not there", "export or download the checkpoint again"});
 }
 
-// Can planes of this geometry be cut for so many ranks, and is this a model that the engine is known to serve
-// from them?
+// Whether planes of this geometry divide among `world` ranks,
+// and whether the engine is known to serve this architecture from planes.
 void check_serving(const Inventory& inventory, const Model& model, std::uint64_t world, Findings& findings) {
   try {
     const format::RankShape shape = format::rank_shape(model.geometry, world);
@@ -325,7 +324,7 @@ std::optional<Experts> check_experts(const Context& context, const Inventory& in
                         fmt::format("{} experts, {} sparse layers x {} experts x {} weights, H={} I={}",
                                     name(model.family), model.layers.size(), model.geometry.experts,
                                     kProjections, model.geometry.hidden, model.geometry.intermediate),
-                        "the arithmetic comes out", "nothing"});
+                        "names, shapes and counts agree", "nothing"});
     check_scales(context, checkpoint, model, findings);
     check_zero_signs(context, checkpoint, model, findings);
     check_serving(inventory, model, world, findings);

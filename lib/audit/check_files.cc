@@ -1,4 +1,4 @@
-// The files beside the weights, also against those of the checkpoint that this one was made from.
+// Tokenizer and processor files, also compared with those of the source checkpoint.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The checkpoint against what is known of the model.
+// Compares the checkpoint with a model's profile.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

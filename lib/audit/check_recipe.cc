@@ -1,5 +1,4 @@
-// What quantizers lose without a word, and recipes whose patterns match something else than they were meant
-// to.
+// What quantizers silently lose, and recipes whose patterns match something else than intended.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +12,7 @@ namespace {
 
 void check_ignored(const Inventory& inventory, const std::vector<Pattern>& ignore,
                    std::vector<std::string> modules, Findings& findings) {
-  // A head that is the embedding is a module without a tensor.
+  // A head tied to the embedding is a module without a tensor of its own.
   if (config_value(inventory.config, "tie_word_embeddings") == true) modules.push_back("lm_head");
   Several unmatched;
   for (const Pattern& pattern : ignore)
@@ -40,16 +39,16 @@ void check_quantized_by_mistake(const Inventory& inventory, Findings& findings) 
                         fmt::format("'{}' ({}) is {}", name, kind, planesmith::name(tensor.dtype)),
                         "routers, embeddings and head lose far more by quantization than they save",
                         "exclude them in the recipe and quantize again"});
-    return;  // one stands for all
+    return;  // one example is enough
   }
 }
 
 struct Group {
   std::string name;
   std::vector<Pattern> targets;
-  std::vector<bool> used;  // of the targets
+  std::vector<bool> used;  // by target
 
-  // Marks all targets that match.
+  // Whether a target matches; marks all that do as used.
   bool matches(const std::string& module) {
     bool any = false;
     for (std::size_t i = 0; i < targets.size(); ++i)
@@ -72,7 +71,7 @@ std::vector<Group> groups_of(const Inventory& inventory, Findings& findings) {
   return out;
 }
 
-// No module of a class that groups could have.
+// Recipes do not have to cover embeddings, which are not Linear modules.
 bool is_embedding(const Inventory& inventory, const Tensor& weight) {
   return parse_tensor_name(weight.name, inventory.layers(), weight.shape.size()).left_as == "embeddings";
 }
@@ -91,7 +90,7 @@ void check_groups(const Inventory& inventory, const std::vector<Pattern>& ignore
     if (hits > 1) overlapping.add(module);
     if (hits == 0 && !is_embedding(inventory, *weight)) uncovered.add(module);
   }
-  bool classes = false;  // others than Linear may cover anything
+  bool classes = false;  // targets of classes other than Linear, which may cover any module
   for (const Group& group : groups)
     for (std::size_t i = 0; i < group.targets.size(); ++i) {
       const bool other_class = group.targets[i].is_class() && group.targets[i].text() != "Linear";
@@ -109,7 +108,7 @@ void check_groups(const Inventory& inventory, const std::vector<Pattern>& ignore
                         fmt::format("{} modules belong to several groups, the first is '{}'",
                                     overlapping.count, overlapping.first),
                         "which group wins depends on the loader", "make the targets exclusive"});
-  // Where the quantized layers are listed, the others are plain.
+  // With a list of quantized layers, the layers that it lacks are not quantized.
   if (uncovered && !classes && !inventory.quantization.contains("quantized_layers"))
     findings.push_back({"recipe.uncovered", Severity::warning,
                         fmt::format("{} modules are in no group and not ignored, the first is '{}'",
@@ -117,7 +116,7 @@ void check_groups(const Inventory& inventory, const std::vector<Pattern>& ignore
                         "loaders guess how these are stored", "add them to ignore, or to a group"});
 }
 
-// NVFP4 experts are served from planes, whatever a recipe says of their activations.
+// The engine serves NVFP4 experts from planes, which ignore a recipe's activation settings.
 void check_activations(const Inventory& inventory, Findings& findings) {
   const auto find = [&](std::string what) {
     findings.push_back({"recipe.activations", Severity::warning, std::move(what),
@@ -143,7 +142,7 @@ void check_activations(const Inventory& inventory, Findings& findings) {
   for (const Json* recipe : {&inventory.quantization, &inventory.modelopt}) {
     if (!recipe->contains("quant_algo") || !(*recipe)["quant_algo"].is_string()) continue;
     const std::string algorithm = (*recipe)["quant_algo"].get<std::string>();
-    // W4A16 has no activation settings that could be ignored.
+    // W4A16 has no activation settings.
     if (algorithm.find("NVFP4") == std::string::npos || algorithm == "NVFP4" ||
         algorithm.find("A16") != std::string::npos)
       continue;

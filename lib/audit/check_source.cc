@@ -1,4 +1,4 @@
-// What has to be the same as in the checkpoint that this one was made from.
+// Compares a checkpoint with its source: what conversion must leave alone.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ namespace {
 constexpr std::uint64_t kBlock = 8 << 20;
 
 struct ExpertPart {
-  bool is = false;
-  std::optional<Role> role;  // of one tensor for each; none: all of a layer in one, or another spelling
+  bool is = false;           // a routed expert's tensor
+  std::optional<Role> role;  // none: the experts of a layer are fused, or the name has another spelling
 };
 ExpertPart expert_of(const Inventory& inventory, const Tensor& tensor) {
   const TensorName name = parse_tensor_name(tensor.name, inventory.layers(), tensor.shape.size());
@@ -39,7 +39,7 @@ std::string module_of(const std::string& name) {
   return name.substr(0, name.rfind('.'));
 }
 
-// What a name is without the wrappers that loaders put around the language model.
+// A name without the prefixes that loaders put before the language model.
 std::string bare(std::string_view name) {
   for (bool more = true; more;) {
     more = false;
@@ -52,7 +52,7 @@ std::string bare(std::string_view name) {
   return std::string(name);
 }
 
-// Scales and the like, of weights or of the cache of keys and values.
+// Tensors that a quantizer adds for weights or for the KV cache: scales, packed weights and the like.
 bool is_side_tensor(std::string_view name) {
   const std::string_view word = name.substr(name.rfind('.') + 1);
   constexpr std::string_view kWords[] = {"weight_scale",
@@ -75,8 +75,7 @@ bool is_side_tensor(std::string_view name) {
          word.ends_with("_scale_inv");
 }
 
-// The modules that are quantized here, without prefixes: their weights are packed, or a scale stands beside
-// them.
+// The modules that are quantized in this checkpoint, by bare name: their weights are packed, or have a scale.
 std::set<std::string> quantized_modules(const Inventory& inventory) {
   std::set<std::string> out;
   for (const auto& [name, tensor] : inventory.tensors)
@@ -105,7 +104,7 @@ std::optional<FloatType> float_type(Dtype dtype) {
   return std::nullopt;
 }
 
-// The same numbers in another float type.
+// Whether both hold the same numbers, in two float types.
 bool same_values(const Context& context, const std::string& path, const Tensor& tensor,
                  const std::string& other_path, const Tensor& other) {
   const auto a = float_type(tensor.dtype), b = float_type(other.dtype);
@@ -161,14 +160,13 @@ class Comparison {
     const auto at = by_bare_.find(bare(name));
     return at == by_bare_.end() ? nullptr : at->second;
   }
-  // The module of this name here, under whatever prefix, is one that a recipe quantized.
+  // Whether the tensor's module is quantized in this checkpoint, under any prefix.
   bool is_quantized(const std::string& name) const { return quantized_.contains(bare(module_of(name))); }
 
   void sort_out(const std::string& name, const Tensor& tensor) {
     const Tensor* here = counterpart(name);
     const ExpertPart expert = expert_of(source_, tensor);
-    // Conversion gives experts other weights and scales, repacking only other weights; either may split fused
-    // ones.
+    // Conversion changes weights and scales of experts, repacking only weights; both may split fused experts.
     if (expert.is &&
         (!expert.role || *expert.role == Role::weight || here == nullptr || !same_form(*here, tensor)))
       return;
@@ -198,18 +196,18 @@ class Comparison {
       findings_.push_back(
           {"against.lost", Severity::error,
            fmt::format("{} tensors of the source are gone, the first is '{}'", gone_.count, gone_.first),
-           "the model is not whole", "copy them from the source"});
+           "the model is incomplete", "copy them from the source"});
     if (added_)
       findings_.push_back(
           {"against.added", Severity::warning,
            fmt::format("{} tensors are not in the source, the first is '{}'", added_.count, added_.first),
-           "they are not the source's", "make sure that they belong here"});
+           "the source cannot vouch for them", "make sure that they belong here"});
     if (quantized_by_recipe_)
       findings_.push_back({"against.quantized", Severity::note,
                            fmt::format("{} weights besides the routed experts are quantized here and not in "
                                        "the source, the first is '{}'",
                                        quantized_by_recipe_.count, quantized_by_recipe_.first),
-                           "the recipe took them in", "nothing"});
+                           "the recipe covers them", "nothing"});
     if (renamed_)
       findings_.push_back({"against.renamed", Severity::note,
                            fmt::format("{} tensors have another prefix than in the source, the first is '{}'",

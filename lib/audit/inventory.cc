@@ -56,8 +56,8 @@ void check_total_size(const Context& context, const Inventory& inventory, std::v
         {"index.total-size", Severity::warning,
          fmt::format("the index says {} bytes of tensors, the shards hold {}", claimed.dump(), total),
          "exporters count tensors before the last step that changes them (narrower scales, tied weights); "
-         "where nothing else is found of index and shards, nothing is missing but the right number",
-         "repack-experts finish writes the index anew"});
+         "where index and shards have no other finding, only this number is wrong",
+         "repack-experts finish rewrites the index"});
 }
 
 void compare_with_index(const CheckpointIndex& index, const Inventory& inventory,
@@ -94,7 +94,7 @@ void compare_with_index(const CheckpointIndex& index, const Inventory& inventory
                         "write the index again, or drop the tensors"});
 }
 
-// Adds a shard's tensors to the inventory, those that another shard has as well to `twice`.
+// Adds a shard's tensors to the inventory, and those that another shard also has to `twice`.
 void take_shard(const Context& context, const std::string& name, Inventory& out, Several& twice,
                 Several& denied, std::vector<Finding>& findings) {
   const std::string path = out.path(name);
@@ -177,7 +177,7 @@ Inventory take_inventory(const Context& context, const std::string& directory,
     findings.push_back(
         {"shards.permission", Severity::error,
          fmt::format("{} shards may not be read by this user, the first is '{}'", denied.count, denied.first),
-         "nothing can be said of their tensors",
+         "their tensors were not checked",
          "give this user read permission (chmod, chown), or run as their owner"});
   if (twice)
     findings.push_back(

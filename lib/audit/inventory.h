@@ -1,4 +1,4 @@
-// Everything that can be learnt of a checkpoint's files without giving up at the first fault.
+// What a checkpoint's files hold, read without giving up at the first fault.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace planesmith {
 
-// Things of one kind: how many there are, and the first of them.
+// Things of one kind: how many there are, and the first by name.
 struct Several {
   std::uint64_t count = 0;
   std::string first;
@@ -25,7 +25,7 @@ struct Inventory {
   Json config;        // an empty object where it is missing or unreadable
   Json quantization;  // quantization_config, wherever it is nested; or empty
   Json modelopt;      // "quantization" of hf_quant_config.json, where modelopt left one; or empty
-  std::vector<std::string> shards;  // those that could be read; Tensor::shard counts them
+  std::vector<std::string> shards;  // those that could be read; Tensor::shard is an index into them
   std::map<std::string, Tensor, std::less<>> tensors;
 
   std::string path(const std::string& name) const { return directory + "/" + name; }
@@ -37,11 +37,11 @@ struct Inventory {
   std::uint64_t layers() const;  // num_hidden_layers; 0 where unknown
 };
 
-// Findings about index and shards are added on the way.
+// Adds findings about config, index and shards.
 Inventory take_inventory(const Context& context, const std::string& directory,
                          std::vector<Finding>& findings);
 
-// Holds its weights as 8-bit floats or as integers, which a quantizer packed.
+// Whether a quantizer wrote the tensor: 8-bit or 4-bit floats, or (packed) integers.
 bool quantized(const Tensor& tensor);
 
 // Tensor names without their last component ("... .weight") where they have several, each once, sorted.

@@ -14,7 +14,7 @@ std::vector<Pattern> patterns(const Json& list, Findings& findings) {
       out.push_back(std::move(pattern));
     } else {
       findings.push_back({"recipe.bad-pattern", Severity::warning,
-                          fmt::format("'{}' is not an usable pattern", pattern.text()),
+                          fmt::format("'{}' is not a usable pattern", pattern.text()),
                           "what it was meant to match is treated as if it were not listed",
                           "fix the pattern"});
     }

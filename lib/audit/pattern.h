@@ -9,9 +9,9 @@
 
 namespace planesmith {
 
-// The strings of a JSON list; those that are not sound are findings and left out.
+// The strings of a JSON list. A pattern that is not sound becomes a finding and is left out.
 std::vector<Pattern> patterns(const Json& list, Findings& findings);
-// All that the recipe excludes, under any of the names that quantizers have for it.
+// Everything that the recipe excludes, under any of the keys that quantizers use for it.
 std::vector<Pattern> ignored(const Inventory& inventory, Findings& findings);
 
 }  // namespace planesmith

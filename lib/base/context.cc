@@ -23,7 +23,7 @@ void Stop::check() const {
   throw Error(signal == SIGINT   ? ErrorCode::interrupted
               : signal == SIGHUP ? ErrorCode::hangup
                                  : ErrorCode::terminated,
-              "", "stopped by a signal; finished work is kept, the same command goes on from there");
+              "", "stopped by a signal; finished work is kept, run the same command again to continue");
 }
 
 }  // namespace planesmith

@@ -1,6 +1,5 @@
-// What every long-running piece of work is given: the operating system, a place to report to, a way to be
-// stopped, and how much of the machine it may use. There are no globals; programs make one Context and pass
-// it down.
+// What all long-running work gets: the operating system, where to report progress, a way to be stopped, and
+// how much of the machine it may use. There are no globals; programs make one Context and pass it down.
 #pragma once
 
 #include <atomic>
@@ -16,22 +15,21 @@ namespace planesmith {
 class Progress {
  public:
   virtual ~Progress() = default;
-  virtual void begin(std::string_view stage,
-                     std::uint64_t total_bytes) = 0;  // a new stage; 0 = total unknown
+  // A new stage; total_bytes 0: unknown.
+  virtual void begin(std::string_view stage, std::uint64_t total_bytes) = 0;
   virtual void advance(std::uint64_t bytes) = 0;
   virtual void end() = 0;
   virtual void say(std::string_view line) = 0;  // a message for the user (stderr), without newline
-  // A message about something that may be wrong: said, and in the warnings of --json.
+  // A message about something that may be wrong; it also appears in the warnings of --json.
   virtual void warn(std::string_view line) { say(line); }
-  // The stage is made of so many layers; one of them is done.
-  virtual void begin_layers(std::uint64_t) {}
+  virtual void begin_layers(std::uint64_t) {}  // how many layers the stage has
   virtual void layer_done() {}
 };
 
-// Swallows everything.
+// Discards everything.
 Progress& no_progress();
 
-// Set by a signal handler (or a test), polled by the work between blocks.
+// Set by a signal handler (or a test), polled between blocks of work.
 class Stop {
  public:
   void request(int signal) noexcept { signal_.store(signal, std::memory_order_relaxed); }

@@ -19,10 +19,10 @@ namespace planesmith {
 namespace {
 
 constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY;
-constexpr int kTries = 20;  // against others who change the directory meanwhile
+constexpr int kTries = 20;  // while other processes change the directory
 
-// What openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS) does, for kernels and sandboxes without it: each
-// directory on the way is opened for itself.
+// openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS) for kernels and sandboxes without it:
+// opens each directory on the way in turn.
 int open_by_components(Os& os, int dir, std::string_view name, int flags, mode_t mode) {
   int at = dir, fd = -1;
   for (bool last = false; !last;) {
@@ -49,14 +49,14 @@ int open_beneath(Os& os, int dir, const std::string& name, int flags, mode_t mod
                         RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     });
     if (fd >= 0) return fd;
-    if (errno == EAGAIN) continue;  // a rename somewhere made the kernel unsure
+    if (errno == EAGAIN) continue;  // the kernel could not tell because of a concurrent rename
     if (errno != ENOSYS && errno != EPERM) return -1;
     break;
   }
   return open_by_components(os, dir, name, flags, mode);
 }
 
-// Opened for reading where that is allowed: an O_PATH descriptor can be neither listed nor synced.
+// Opens for reading where that is allowed, because an O_PATH descriptor can be neither listed nor synced.
 int open_directory(Os& os, int dir, const std::string& name, bool follow) {
   const auto open = [&](int flags) {
     return follow ? retried([&] { return os.openat(dir, name.c_str(), flags | O_CLOEXEC, 0); })
@@ -185,14 +185,14 @@ Dir Dir::make_dirs(const std::string& name, mode_t mode) const {
 
 namespace {
 
-// Both looks are at what is open, so nothing can be exchanged between them.
+// Judges the open directory, so it cannot be exchanged between this check and its use.
 Dir require_private(Dir dir, bool group) {
   const struct stat st = dir.status();
   const bool owner = group || st.st_uid == geteuid();
   if (owner && (st.st_mode & (group ? 0002 : 0022)) == 0) return dir;
   throw Error(dir.path(),
-              fmt::format("belongs to {}; what is kept here must be of the user who runs this and no one "
-                          "else may write to it: remove the directory, or use another place{}",
+              fmt::format("belongs to {}; it must belong to the user who runs this, and no other user may "
+                          "write to it: remove the directory, or use another one{}",
                           owner_and_mode(st), group ? "" : ", or share it with a group (--group-shared)"));
 }
 
@@ -375,7 +375,7 @@ std::string Dir::read_text(const std::string& name, std::uint64_t max_bytes) con
 }
 
 std::vector<std::string> Dir::list() const {
-  // Opened once more: a listing has a position of its own.
+  // A new descriptor, because listing moves a descriptor's position.
   const int fd = retried([&] { return os_->openat(handle_->fd, ".", kOpenDirectory | O_CLOEXEC, 0); });
   DIR* dir = nullptr;
   if (fd < 0 || retried([&] { return (dir = os_->fdopendir(fd)) == nullptr ? -1 : 0; }) != 0) {

@@ -1,7 +1,7 @@
-// A directory held open, and what is in it by names relative to it. Whatever others do to paths meanwhile, no
-// operation follows a symbolic link, at the end of a name or on the way to it, or leaves the directory; a
-// link in the way is an Error. Everything that writes into or deletes from a directory that others may share
-// goes through here.
+// An open directory, and operations on its entries by names relative to it. No operation follows a symbolic
+// link, at the end of a name or on the way to it, or leaves the directory, even while other processes change
+// paths; a link in the way is an Error. Everything that writes into or deletes from a directory that others
+// may share goes through here.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ namespace planesmith {
 // them ".." or empty. Errors name the whole path.
 class Dir {
  public:
-  // A directory that a person named: links in the path are followed.
+  // For a path that the user gave: links in it are followed.
   static Dir open(Os& os, const std::string& path);
   static std::optional<Dir> find(Os& os, const std::string& path);  // none: nothing is there
   // The same, made where it is missing, each new entry durable.
@@ -28,7 +28,7 @@ class Dir {
   Os& os() const { return *os_; }
   int fd() const { return handle_->fd; }
   const std::string& path() const { return path_; }  // for messages, and for what works by paths only
-  std::string path_of(std::string_view name) const;
+  std::string path_of(std::string_view name) const;  // of an entry, for messages
 
   Dir open_dir(const std::string& name) const;                 // "." is this one
   std::optional<Dir> find_dir(const std::string& name) const;  // none: nothing is there
@@ -36,11 +36,11 @@ class Dir {
   Dir make_dir(const std::string& name, mode_t mode = 0777) const;
   // The same with the directories on the way, each new entry durable.
   Dir make_dirs(const std::string& name, mode_t mode = 0777) const;
-  // A directory for what no one else may touch (staging, state, records): made with mode 0700, 0770 for
-  // `group`, or there already. Error, naming owner and mode, where what is there belongs to another user or
-  // others may write to it; nothing is changed then.
+  // A directory that other users must not touch (staging, state, records): made with mode 0700, 0770 for
+  // `group`, or there already. Error, naming owner and mode, where the existing one belongs to another user
+  // or others may write to it; nothing is changed then.
   Dir make_private_dir(const std::string& name, bool group = false) const;
-  // The same where nothing is to be made; none: nothing is there.
+  // The same without making it; none: nothing is there.
   std::optional<Dir> find_private_dir(const std::string& name, bool group = false) const;
 
   File open_read(const std::string& name) const;   // regular files only
@@ -67,8 +67,8 @@ class Dir {
   std::string read_link(const std::string& name) const;
   bool unlink(const std::string& name) const;       // a file or link; false: nothing is there
   bool rmdir(const std::string& name) const;        // false: it has entries, or nothing is there
-  void remove_tree(const std::string& name) const;  // with all below; what is not there is no error
-  // Where the file system keeps no modes this is noted once and passed over.
+  void remove_tree(const std::string& name) const;  // with all below; a missing entry is not an error
+  // On a file system without modes this is noted once and skipped.
   void chmod(const std::string& name, mode_t mode) const;
 
   std::string read_text(const std::string& name, std::uint64_t max_bytes) const;
@@ -76,7 +76,7 @@ class Dir {
   void sync() const;                      // entries made, renamed or removed in it are durable
 
   // Replaces the file by text in one step: written to NAME.tmp, synced, renamed, directory synced. The caller
-  // sees to it that only one process does this to one name at a time.
+  // makes sure that only one process does this to one name at a time.
   void write_atomically(const std::string& name, std::string_view text, mode_t mode = 0666) const;
 
  private:

@@ -1,4 +1,4 @@
-// The one way in which anything in the library fails.
+// The one way in which the library reports failure.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class Error : public std::exception {
   const std::string& reason() const { return reason_; }
   // The label, or one that follows from the code: "failed", "usage", "difference", "busy", "stopped".
   std::string label() const;
-  // The reason ends in what to do, behind its last semicolon; empty where there is none.
+  // What to do: the reason's text after its last semicolon; empty without one.
   std::string advice() const;
   std::optional<std::uint64_t> offset() const { return offset_; }
 

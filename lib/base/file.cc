@@ -158,14 +158,14 @@ void File::chmod(mode_t mode) {
 }
 
 bool File::try_clone(std::uint64_t offset, const File& from, std::uint64_t from_offset, std::uint64_t n) {
-  // ZFS says EAGAIN as long as blocks of the source are not on disk yet.
+  // ZFS fails with EAGAIN while blocks of the source are not on disk yet.
   for (int tries = 0;; ++tries) {
     if (retried([&] { return os_->clone_range(fd_, offset, from.fd_, from_offset, n); }) == 0) return true;
     if (errno != EAGAIN || tries == 5) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(20 << tries));
   }
   if (errno == ENOSPC || errno == EDQUOT || errno == EIO) fail("sharing blocks failed");
-  return false;  // the file system cannot, whatever it calls that
+  return false;  // unsupported, which file systems report by different errors
 }
 
 void File::will_need(std::uint64_t offset, std::uint64_t n) const {

@@ -1,5 +1,5 @@
-// Files as the rest of the library wants them: every call either does all of what it says or throws an Error
-// that names the file (and the offset). Interrupted and short transfers are retried here and nowhere else.
+// File operations: every call either does all of what it says or throws an Error that names the file (and the
+// offset). Interrupted and short transfers are retried here and nowhere else.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,7 @@ inline ConstBytes bytes_of(std::string_view text) {
 // An open regular file. Movable; closes itself.
 class File {
  public:
-  static File open_read(Os& os,
-                        const std::string& path);  // refuses anything but a regular file (links are followed)
+  static File open_read(Os& os, const std::string& path);   // regular files only (links are followed)
   static File create(Os& os, const std::string& path);      // new or emptied, for reading and writing
   static File open_write(Os& os, const std::string& path);  // made if absent, contents kept
   File(File&& other) noexcept;
@@ -44,7 +43,7 @@ class File {
   void truncate(std::uint64_t size);
   void sync();              // contents and size durable (fdatasync)
   void sync_all();          // mode and times too (fsync)
-  void chmod(mode_t mode);  // where the file system keeps no modes this is noted once and passed over
+  void chmod(mode_t mode);  // on a file system without modes this is noted once and skipped
   // Shares blocks with another file; false where the file system cannot (nothing changed then).
   bool try_clone(std::uint64_t offset, const File& from, std::uint64_t from_offset, std::uint64_t n);
   void will_need(std::uint64_t offset, std::uint64_t n) const;   // read ahead; advice only, never fails
@@ -69,9 +68,8 @@ struct stat status(Os& os, const std::string& path);  // follows links
 void make_dirs(Os& os, const std::string& path);      // like mkdir -p, each new entry made durable
 void sync_dir(Os& os, const std::string& path);       // entries made, renamed or removed in it are durable
 void rename_file(Os& os, const std::string& from, const std::string& to);
-void link_file(Os& os, const std::string& from,
-               const std::string& to);              // a hard link, the same file under two names
-void remove_file(Os& os, const std::string& path);  // a file that is not there is no error
+void link_file(Os& os, const std::string& from, const std::string& to);  // a hard link
+void remove_file(Os& os, const std::string& path);                       // a missing file is not an error
 bool remove_dir_if_empty(Os& os, const std::string& path);
 std::vector<std::string> list_dir(Os& os, const std::string& path);  // names, sorted, without . and ..
 std::string real_path(const std::string& path);          // all links resolved; the path must exist
@@ -79,10 +77,10 @@ std::string read_link(Os& os, const std::string& path);  // the text of a symbol
 std::string read_text(Os& os, const std::string& path, std::uint64_t max_bytes);
 
 // Replaces path by text in one step: written to path + ".tmp", synced, renamed, directory synced. The caller
-// sees to it that only one process does this to one path at a time; a left-over .tmp is overwritten.
+// makes sure that only one process does this to one path at a time; a left-over .tmp is replaced.
 void write_atomically(Os& os, const std::string& path, std::string_view text);
 
-// For what opened a directory by itself. read_entries() closes it.
+// For callers that opened the directory themselves. read_entries() closes it.
 std::vector<std::string> read_entries(Os& os, DIR* dir, const std::string& path);
 void sync_directory(Os& os, int fd, const std::string& path);
 

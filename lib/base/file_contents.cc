@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::uint64_t kCopyPiece = 4 * kMiB;
 
-// The next range with data at or after `at`; empty at the end. A file system that does not know of holes has
-// data everywhere.
+// The next range with data at or after `at`; empty at the end.
+// A file system that cannot tell holes has data everywhere.
 struct Range {
   std::uint64_t begin = 0, end = 0;
 };

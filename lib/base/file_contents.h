@@ -1,4 +1,4 @@
-// Whole files: copied, compared.
+// Copying and comparing whole files.
 #pragma once
 
 #include "base/context.h"

@@ -10,13 +10,13 @@
 
 namespace planesmith {
 
-// Whether two are one file, whatever its names: device and inode.
+// Whether both are the same file: device and inode.
 inline bool same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-// Whether a file's content has not been changed between two looks: inode, size and modification time. Not
-// ctime, which another hard link or a mode moves too, and which moves by itself on some network file systems.
+// Whether a file is unchanged between two calls of stat: inode, size and modification time. Not ctime, which
+// a new hard link or mode also changes, and which changes by itself on some network file systems.
 bool unchanged(const struct stat& before, const struct stat& after);
 
 // Bytes on disk; holes take none.

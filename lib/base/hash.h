@@ -1,4 +1,4 @@
-// XXH3-128 (seed 0) and SHA-256. Text forms are lowercase hex.
+// XXH3-128 (seed 0), SHA-256 and git's SHA-1 of a blob. Text forms are lowercase hex.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ class Xxh3Stream {
   Xxh3Stream& operator=(Xxh3Stream&&) noexcept;
   ~Xxh3Stream();
   void update(ConstBytes data);
-  Xxh3 finish();  // the digest so far; starts anew
+  Xxh3 finish();  // the digest so far; then starts again
 
  private:
   struct State;

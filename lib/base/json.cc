@@ -14,7 +14,7 @@ namespace {
 // Builds a document from parser events, so that depth and duplicate keys are refused before anything grows.
 class Builder : public nlohmann::json_sax<Json> {
  public:
-  // last_wins: of a key that appears twice. Else that is refused.
+  // last_wins: the last value of a repeated key counts; otherwise a repeated key is an Error.
   Builder(const std::string& path, std::size_t max_depth, std::uint64_t max_memory, bool last_wins)
       : path_(path), max_depth_(max_depth), last_wins_(last_wins), memory_left_(max_memory) {}
 
@@ -39,21 +39,20 @@ class Builder : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     if (!last_wins_ && open_.back()->contains(name))
       throw Error(path_, fmt::format("key '{}' appears twice in one object", name));
-    constexpr std::size_t kNode = 80;  // of the map
+    constexpr std::size_t kNode = 80;  // bytes of a node of the map
     take(kNode + name.capacity());
     key_ = std::move(name);
     return true;
   }
 
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& e) override {
-    std::string_view why =
-        e.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+    std::string_view why = e.what();
     if (const auto colon = why.find(": "); colon != why.npos) why.remove_prefix(colon + 2);
     throw Error(path_, fmt::format("not valid JSON: {}", why)).at(position);
   }
 
  private:
-  // An array that grows holds its values twice for a moment.
   void take(std::size_t bytes) {
     if (bytes > memory_left_)
       throw Error(path_,
@@ -63,7 +62,7 @@ class Builder : public nlohmann::json_sax<Json> {
   }
   template <typename T>
   Json* place(T&& value) {
-    take(2 * sizeof(Json));
+    take(2 * sizeof(Json));  // an array that grows holds its values twice for a moment
     if (open_.empty()) return &(result = std::forward<T>(value));
     Json& parent = *open_.back();
     if (parent.is_array()) {
@@ -143,10 +142,10 @@ Json parse(std::string_view text, const std::string& path, std::size_t max_depth
   return std::move(builder.result);
 }
 
-// The words outside of strings that Python reads as numbers and JSON does not know.
+// Words outside of strings that Python reads as numbers and JSON does not allow.
 constexpr std::string_view kPythonNumbers[] = {"-Infinity", "Infinity", "NaN"};
 
-// The text with those words in quotes; `added`: where, in the new text, each quote stands.
+// The text with those words in quotes; `added` gets the position of each new quote in the result.
 std::string with_words_quoted(std::string_view text, std::vector<std::size_t>& added) {
   std::string out;
   out.reserve(text.size());

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kLongestToken = 16 << 20;
 
-// A range of a file as a stream buffer that knows where it is.
+// A range of a file as a stream buffer that knows its position in the file.
 class FileRange : public std::streambuf {
  public:
   FileRange(const File& file, std::uint64_t offset, std::uint64_t size)
@@ -25,25 +25,25 @@ class FileRange : public std::streambuf {
         end_(offset + size),
         block_(std::min<std::uint64_t>(size, 1 << 18)) {}
 
-  // Of the byte that was taken last; before any, of the first.
+  // Offset of the byte that was read last, or of the first byte.
   std::uint64_t position() const {
     const std::uint64_t taken = next_ - static_cast<std::uint64_t>(egptr() - gptr());
     return taken > begin_ ? taken - 1 : begin_;
   }
-  // The parser showed something.
+  // To be called at each of the parser's events.
   void mark() { event_ = next_; }
 
  protected:
   int_type underflow() override {
     if (next_ == end_) return traits_type::eof();
-    // The parser holds a string whole before it shows it, however long that is.
+    // The parser buffers a whole token before it reports it.
     if (next_ - event_ > kLongestToken)
       throw Error(file_.path(), fmt::format("not usable JSON: no value ends within {} bytes", kLongestToken))
           .at(event_);
     const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(block_.size(), end_ - next_));
     file_.read({reinterpret_cast<std::uint8_t*>(block_.data()), n}, next_);
-    // The parser takes a NUL for the end of its input and skips a byte order mark: what follows would go
-    // unseen.
+    // The parser takes a NUL for the end of its input and skips a byte order mark:
+    // what follows would go unseen.
     if (const void* nul = std::memchr(block_.data(), 0, n))
       throw Error(file_.path(), "not valid JSON: a NUL byte")
           .at(next_ + static_cast<std::uint64_t>(static_cast<const char*>(nul) - block_.data()));
@@ -100,10 +100,10 @@ class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return close(); }
 
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& e) override {
-    std::string_view why =
-        e.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+    std::string_view why = e.what();
     if (const auto colon = why.find(": "); colon != why.npos) why.remove_prefix(colon + 2);
-    // The parser repeats the token it stumbled over, however long that is.
+    // The parser's message repeats the whole token, which may be long.
     constexpr std::size_t kLongest = 300;
     const bool cut = why.size() > kLongest;
     visitor_.position_ = range_.position();

@@ -34,7 +34,7 @@ class JsonVisitor {
   std::uint64_t position_ = 0;
 };
 
-// Shows the document in bytes [offset, offset + size) of the file to the visitor. Malformed text (NUL bytes
+// Feeds the document in bytes [offset, offset + size) of the file to the visitor. Malformed text (NUL bytes
 // and a byte order mark included) and nesting beyond max_depth are Errors that name the file and the byte.
 void visit_json(const File& file, std::uint64_t offset, std::uint64_t size, JsonVisitor& visitor,
                 std::size_t max_depth = 64);

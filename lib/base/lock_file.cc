@@ -48,8 +48,8 @@ std::string user_name(uid_t uid) {
   return text.substr(0, text.find(','));
 }
 
-// The process that holds a lock, as a lock file says it: "PID USER HOST NAMESPACE". A process number means
-// something on its host only, and there in its own namespace.
+// The process that holds a lock, in the lock file as "PID USER HOST NAMESPACE".
+// A process id is valid only on its host and in its PID namespace.
 struct Owner {
   pid_t pid = 0;
   uid_t user = 0;
@@ -72,7 +72,7 @@ struct Owner {
   std::string described() const {
     return fmt::format("process {} of {} on host {}", pid, user_name(user), printable(host));
   }
-  // Certainly not running any more; false where that cannot be told.
+  // Whether the process has certainly ended; false where that is unknown.
   bool gone() const {
     const Owner here = self();
     return host == here.host && pid_namespace == here.pid_namespace && !pid_namespace.empty() &&
@@ -94,10 +94,9 @@ std::optional<Owner> owner_in(const Dir& dir, const std::string& name) {
 void require_ours(const File& file, bool group) {
   const struct stat st = file.status();
   if ((group || st.st_uid == geteuid()) && (st.st_mode & (group ? 0002 : 0022)) == 0) return;
-  throw Error(
-      file.path(),
-      fmt::format("is a lock by its name, but belongs to {}; if no other run is at work here, remove it",
-                  owner_and_mode(st)));
+  throw Error(file.path(),
+              fmt::format("has the name of a lock, but belongs to {}; if no other run is using it, remove it",
+                          owner_and_mode(st)));
 }
 
 // Without flock: the file itself is the lock. False where another process holds it.
@@ -115,12 +114,12 @@ std::optional<File> create_lock(const Dir& dir, const std::string& held, mode_t 
         return file;
       } catch (const Error&) {
         if (!dir.exists(held)) throw;
-        continue;  // another one was quicker
+        continue;  // another process was faster
       }
     }
     const std::optional<Owner> owner = owner_in(dir, held);
     if (!owner || !owner->gone()) return std::nullopt;
-    // One process at a time takes a stale lock away, or the second would take away the first one's new lock.
+    // Only one process at a time may remove a stale lock; a second would remove the first one's new lock.
     const std::string breaking = held + std::string(kBreaking);
     try {
       dir.create_new(breaking, mode);
@@ -156,19 +155,19 @@ bool LockFile::try_take(const Dir& dir, const std::string& name, std::vector<Loc
     }
     if (dir.leads_to(name, file)) {
       held.push_back(LockFile(dir, name, std::move(file)));
-      try {  // only for messages
+      try {  // the owner is only for messages
         held.back().file_.truncate(0);
         held.back().file_.write(bytes_of(Owner::self().text()), 0);
       } catch (const Error&) {
       }
       return true;
     }
-    // The previous holder removed the file between our open and our lock: what we hold is no longer in the
-    // directory.
+    // The previous holder removed the file between our open and our lock:
+    // what we hold is no longer in the directory.
     std::this_thread::sleep_for(std::chrono::milliseconds(i < 5 ? 0 : 2));
   }
   throw Error(dir.path_of(name),
-              "has another inode at every look, so this file system cannot keep runs apart; use another one "
+              "has a different inode each time, so locks on this file system do not work; use another one "
               "(FUSE: mount with use_ino or noforget, union file systems: their upper layer)");
 }
 
@@ -224,8 +223,8 @@ std::string flock_holder(const File& file) {
     std::istringstream in(line);
     std::string number, kind, advisory, access, place;
     pid_t pid = 0;
-    if (!(in >> number >> kind >> advisory >> access >> pid >> place))
-      continue;  // "->" lines wait themselves
+    // Lines with "->" are of processes that wait, and do not parse.
+    if (!(in >> number >> kind >> advisory >> access >> pid >> place)) continue;
     if (kind != "FLOCK" || place != wanted || pid <= 0) continue;
     struct stat process {};
     const bool known = ::stat(fmt::format("/proc/{}", pid).c_str(), &process) == 0;
@@ -236,15 +235,15 @@ std::string flock_holder(const File& file) {
 }
 
 void wait_until(const Context& context, const std::function<bool()>& take,
-                const std::function<std::string()>& whom) {
+                const std::function<std::string()>& message) {
   const auto start = std::chrono::steady_clock::now();
-  // Threads of one run, which hold a lock for a moment, come first; other processes hold it longer.
+  // Short pauses first, for threads of this run, which hold a lock briefly; other processes hold it longer.
   constexpr std::chrono::microseconds kLongest = std::chrono::milliseconds(20);
   std::chrono::microseconds pause(100);
   for (bool said = false; !take(); pause = std::min(2 * pause, kLongest)) {
     context.check_stop();
     if (!said && std::chrono::steady_clock::now() - start > std::chrono::seconds(1)) {
-      context.progress.say(whom());
+      context.progress.say(message());
       said = true;
     }
     std::this_thread::sleep_for(pause);

@@ -24,7 +24,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The first two numbers of a file; "max" and -1, which mean no limit, are no numbers.
+// Up to two numbers from the start of a file; "max" and -1, which mean no limit, end them.
 std::vector<double> numbers_in(const std::string& path) {
   std::istringstream text(text_of(path));
   std::vector<double> numbers;
@@ -84,8 +84,7 @@ CgroupLimits cgroup_limits(const std::string& membership, const std::string& roo
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const std::string mount = controllers.empty() ? root : root + "/" + controllers;
-    // Inside a container the path may be one of the host, which is not there: the mount's own top counts
-    // then.
+    // Inside a container the path may be the host's and not exist here; the top of the mount counts then.
     std::filesystem::path group = std::filesystem::path(line.substr(second + 1)).lexically_normal();
     for (;; group = group.parent_path()) {
       read_group(mount + group.string(), limits);

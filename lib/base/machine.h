@@ -6,21 +6,20 @@
 
 namespace planesmith {
 
-// Processors: those of the affinity mask, and no more than the control groups' CPU quota (rounded up) is
-// worth.
+// Processors in the affinity mask, but at most the control groups' CPU quota, rounded up.
 int hardware_threads();
 
 // Bytes of memory that the machine has, or that the control groups allow where that is less.
 std::uint64_t machine_memory();
 
-// What --memory is where nothing is said: 2 GiB, or half of machine_memory() where that is less; the other
-// half is for the page cache, which control groups count, too.
+// The default of --memory: 2 GiB, or half of machine_memory() where that is less; the other half is for the
+// page cache, which control groups also count.
 std::uint64_t default_memory();
 
 // How many more files this process may open now. Raises the soft limit to the hard one first.
 std::uint64_t open_files_left();
 
-// The limits of the control groups that a process is in, the tightest of the groups above it; 0: none.
+// The tightest limits of the control groups that a process is in and of the groups above them; 0: no limit.
 struct CgroupLimits {
   double cpus = 0;           // processor seconds per second
   std::uint64_t memory = 0;  // bytes

@@ -49,8 +49,8 @@ void MemoryFiles::forget(void* at, std::size_t n) {
   ::madvise(at, n, MADV_DONTNEED);
 }
 
-// 0.5 ms is usual on an idle machine of sixteen cores, 70 ms was seen on two with ten times as many threads.
-// A write call takes 0.8 ms for as many bytes where it waits for no one.
+// A huge page usually takes 0.5 ms on an idle machine of sixteen cores; 70 ms was seen on two cores with ten
+// times as many threads. A write call takes 0.8 ms for as many bytes where it does not wait for a lock.
 bool MemoryFiles::try_huge(void* at) {
   constexpr std::int64_t kSlow = 4000;  // us
   constexpr int kPause = 200;

@@ -83,8 +83,8 @@ int Os::openat2(int dir, const char* path, int flags, mode_t mode, std::uint64_t
   how.flags = static_cast<std::uint64_t>(flags);
   how.mode = (flags & O_CREAT) != 0 ? mode : 0;
   how.resolve = resolve;
-  return static_cast<int>(
-      ::syscall(SYS_openat2, dir, path, &how, sizeof how));  // glibc has no function for it
+  // glibc has no function for it.
+  return static_cast<int>(::syscall(SYS_openat2, dir, path, &how, sizeof how));
 }
 
 int Os::openat(int dir, const char* path, int flags, mode_t mode) {

@@ -1,7 +1,6 @@
-// Every operating-system call on the files that the programs read and write goes through here, so that a test
-// can make each of them fail. What only asks the machine (/proc, realpath) does not. The calls keep POSIX's
-// contracts: -1 and errno on failure, short transfers, EINTR. The checked and convenient layer above is
-// base/file.h.
+// All operating-system calls on the files that the programs read and write go through here, so that a test
+// can make each of them fail. Calls that only query the machine (/proc, realpath) do not. The calls keep
+// POSIX's contracts: -1 and errno on failure, short transfers, EINTR. base/file.h is the checked layer above.
 #pragma once
 
 #include <dirent.h>
@@ -61,15 +60,14 @@ class Os {
                           std::uint64_t n);
   virtual off_t lseek(int fd, off_t offset, int whence);  // SEEK_DATA, SEEK_HOLE
   virtual int fadvise(int fd, off_t offset, off_t n, int advice);
-  virtual int start_writeback(int fd, off_t offset,
-                              off_t n);  // sync_file_range(WRITE): starts it, does not wait
+  virtual int start_writeback(int fd, off_t offset, off_t n);  // sync_file_range(WRITE), does not wait
   virtual DIR* opendir(const char* path);
-  virtual DIR* fdopendir(int fd);  // takes the descriptor over, where it succeeds
+  virtual DIR* fdopendir(int fd);  // takes over the descriptor on success
   virtual struct dirent* readdir(DIR* dir);
   virtual int closedir(DIR* dir);
 
-  // Something the user should know about the storage. The first line about each `matter` is passed on, the
-  // others are not. Any thread may call.
+  // Tells the user something about the storage: only the first line about each `matter` is passed on.
+  // May be called from any thread.
   void note_once(std::string_view matter, const std::string& line);
   void pass_notes_to(std::function<void(const std::string&)> say);  // until then they are dropped
 
@@ -79,7 +77,7 @@ class Os {
   std::function<void(const std::string&)> say_;
 };
 
-// The real thing.
+// The real operating system.
 Os& posix();
 
 }  // namespace planesmith

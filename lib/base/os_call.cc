@@ -13,7 +13,7 @@ namespace planesmith {
 void fail_errno(const std::string& path, std::string_view what, int error) {
   std::string reason = fmt::format("{}: {}", what, strerror(error));
   if (error == ENOSPC || error == EDQUOT)
-    reason += "; free some space and run the same command again to go on";
+    reason += "; free some space and run the same command again to continue";
   throw Error(path, reason).because(error);
 }
 

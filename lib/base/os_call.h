@@ -1,5 +1,5 @@
-// What every call into the operating system has around it: repeated where a signal interrupted it or a server
-// forgot a handle, an Error where it failed. For base/ only.
+// Wrappers for operating-system calls: retried where a signal interrupted them or a server forgot a handle,
+// an Error where they failed. For base/ only.
 #pragma once
 
 #include <errno.h>
@@ -12,8 +12,8 @@ namespace planesmith {
 
 class File;
 
-// NFS says ESTALE where the server knows a handle no more: after a file was replaced by another machine or
-// the server was started again. Whether the call is to be made once more, after a moment; `tries` counts.
+// NFS fails with ESTALE where the server no longer knows a handle: after another machine replaced the file,
+// or the server restarted. Waits and returns whether to try the call again; `tries` counts.
 bool stale_for_a_moment(int& tries);
 
 template <typename Call>
@@ -24,14 +24,14 @@ auto retried(Call call) {
   return result;
 }
 
-// "PATH: what: No such file or directory", with advice where there is some.
+// Throws "PATH: what: No such file or directory", with advice for some errors.
 [[noreturn]] void fail_errno(const std::string& path, std::string_view what, int error);
 
-// All that the file holds; Error where that is more than max_bytes.
+// The file's contents; Error where they are more than max_bytes.
 std::string text_of(const File& file, std::uint64_t max_bytes);
 
-// Whether fsync() of a directory failed because this file system has no such thing (SMB, FUSE, old NFS), not
-// because something is wrong.
+// Whether fsync() of a directory failed because the file system lacks it (SMB, FUSE, old NFS),
+// not because something is wrong.
 bool cannot_sync_directories(int error);
 
 }  // namespace planesmith

@@ -17,8 +17,7 @@
 namespace planesmith {
 namespace {
 
-// Where the address space is limited (ulimit -v), threads share one heap: each of their own would reserve 64
-// MiB.
+// With limited address space (ulimit -v), threads share one heap, because each heap reserves 64 MiB.
 void share_heap_where_address_space_is_limited() {
   static const bool done = [] {
     struct rlimit limit {};
@@ -28,8 +27,8 @@ void share_heap_where_address_space_is_limited() {
   static_cast<void>(done);
 }
 
-// The threads beside the calling one. They wait for the word to begin, since a machine that refuses one
-// thread has nothing left for the work of the others either: half of those that did start are sent home then.
+// The threads beside the calling one. They wait until all have started: a machine that refuses a thread has
+// no memory left for the work of the others either, so half of the started threads end then.
 class Team {
  public:
   Team(int wanted, const std::function<void(int worker)>& loop) {
@@ -48,7 +47,7 @@ class Team {
     if (refused) {
       const std::size_t kept = threads_.size() / 2;
       tell(most_, static_cast<int>(kept));
-      while (threads_.size() > kept) {  // their stacks are free when they are gone
+      while (threads_.size() > kept) {  // frees their stacks
         threads_.back().join();
         threads_.pop_back();
       }
@@ -66,7 +65,7 @@ class Team {
     what = value;
     changed_.notify_all();
   }
-  // Waits for the word; false: go home.
+  // Waits for the start; false: the thread is to end.
   bool may_work(int worker) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return begun_ || worker > most_; });
@@ -80,7 +79,7 @@ class Team {
   int most_ = std::numeric_limits<int>::max();
 };
 
-// Which lane a thread works in.
+// Assigns threads to lanes.
 class Lanes {
  public:
   Lanes(const std::vector<std::size_t>& tasks, std::size_t most_open)
@@ -93,7 +92,7 @@ class Lanes {
     std::size_t threads = 0;
   };
 
-  // A lane to work in; null: nothing is left to do. Waits where lanes are left but none may begin yet.
+  // A lane to work in; null: no work is left. Waits while lanes are left but none may begin.
   std::shared_ptr<Lane> enter() {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
@@ -132,7 +131,7 @@ class Lanes {
  private:
   std::shared_ptr<Lane> join(const std::shared_ptr<Lane>& lane) {
     ++lane->threads;
-    changed_.notify_all();  // a new lane is one that others can help in
+    changed_.notify_all();  // waiting threads can help in a new lane
     return lane;
   }
 

@@ -1,4 +1,4 @@
-// Where paths lie.
+// How paths relate to what is on disk and to each other.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace planesmith {
 
-// The path itself where it is there, else the nearest directory above it that is.
+// The path itself if it exists, else the nearest existing directory above it.
 std::string nearest_existing(Os& os, std::string path);
 
 // The path without links and dots, also where its last components do not exist yet.
@@ -17,8 +17,8 @@ std::string resolved(Os& os, const std::string& path);
 // Whether a path is the directory or lies in it, both resolved (or written alike).
 bool is_inside(std::string_view path, std::string_view directory);
 
-// Of the program that runs, links resolved. Errors: neither /proc nor the path that it was started by tells
-// it.
+// The path of the running program, links resolved. Error:
+// neither /proc nor the path that it was started by tells it.
 std::string program_path();
 
 }  // namespace planesmith

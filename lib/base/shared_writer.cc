@@ -19,7 +19,7 @@ SharedWriter::SharedWriter(const Context& context, const File& file, std::uint64
     : memory_(MemoryFiles::of(context.os)) {
   if (context.threads < 2 || memory_per_thread(context) / ranks < kMapped || end - begin < kHuge) return;
   first_page_ = begin / kHuge;
-  // A page beyond the file's end would take memory for nothing.
+  // A page that reaches beyond the file's end would waste memory.
   const std::uint64_t last = std::min((end + kHuge - 1) / kHuge, file.size() / kHuge);
   if (last <= first_page_) return;
   base_ = static_cast<std::uint8_t*>(
@@ -54,11 +54,11 @@ void SharedWriter::store(const File& file, std::uint8_t* to, ConstBytes from) {
 }
 
 void SharedWriter::finish(Range& range) {
-  if (range.mapped) memory_.forget(place(range.page), kHuge);  // another thread may go on there
+  if (range.mapped) memory_.forget(place(range.page), kHuge);  // another thread may continue there
   range = {};
 }
 
-// Whether the page can be stored into. The first to come makes it huge.
+// Whether the page can be stored into. The first thread makes it huge.
 bool SharedWriter::enter(File& file, std::uint64_t page, ConstBytes first, std::uint64_t offset) {
   if (base_ == nullptr || page < first_page_ || page - first_page_ >= states_.size()) return false;
   std::atomic<State>& state = states_[page - first_page_];
@@ -66,7 +66,7 @@ bool SharedWriter::enter(File& file, std::uint64_t page, ConstBytes first, std::
   if (now != State::unknown) return now == State::huge;
   if (!memory_.pays()) return false;
   if (!state.compare_exchange_strong(now, State::in_work)) return now == State::huge;
-  file.write(first, offset);  // something must be there to be made a huge page of
+  file.write(first, offset);  // a page without any data cannot be made huge
   const bool made = memory_.try_huge(place(page));
   state.store(made ? State::huge : State::refused, std::memory_order_release);
   return made;

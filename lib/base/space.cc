@@ -29,8 +29,8 @@ void require_space(Os& os, const std::string& directory, std::uint64_t bytes, st
   if (bytes <= reused) return;
   const std::optional<std::uint64_t> available = known_free_space(os, directory);
   if (available && bytes - reused > *available)
-    throw Error(directory, fmt::format("not enough space: {} needed, {} free; free some, or go on all the "
-                                       "same with --no-space-check",
+    throw Error(directory, fmt::format("not enough space: {} needed, {} free; free some, or skip this check "
+                                       "with --no-space-check",
                                        exact_size(bytes), exact_size(*available + reused)));
 }
 

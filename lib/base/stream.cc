@@ -34,7 +34,7 @@ void stream_ahead(const Context& context, const File& file, std::uint64_t offset
   const auto slot = [&](std::uint64_t i) {
     return buffer.subspan(i % kSlots * kPiece, std::min(kPiece, size - i * kPiece));
   };
-  // One more than there are slots: a stop gives one back that was not taken, so that the reader wakes up.
+  // One more than there are slots: after a stop one extra release wakes the reader.
   std::counting_semaphore<kSlots + 1> free(kSlots), full(0);
   std::atomic<bool> abandoned{false};
   std::exception_ptr failure;  // of the reader, at piece `failed_at`, whose `full` publishes both
@@ -55,7 +55,7 @@ void stream_ahead(const Context& context, const File& file, std::uint64_t offset
         if (failed_at == i) return;
       }
     });
-  } catch (const std::system_error&) {  // no more threads here: reading and taking in turns
+  } catch (const std::system_error&) {  // the system refuses another thread
     return stream(context, file, offset, size, buffer, take);
   }
   try {
@@ -85,8 +85,8 @@ Bytes StreamBuffers::of(int worker) {
   // Vector loads that cross cache lines would cost the hashes a third of their speed.
   constexpr std::size_t kAlignment = 4096;
   std::vector<std::uint8_t>& buffer = buffers_[static_cast<std::size_t>(worker)];
-  buffer.resize(kStreamBuffer +
-                kAlignment);  // by the worker itself, the first time: pages land where they are used
+  // The worker itself allocates on first use, so that pages land on its memory node.
+  buffer.resize(kStreamBuffer + kAlignment);
   void* aligned = buffer.data();
   std::size_t room = buffer.size();
   return {static_cast<std::uint8_t*>(std::align(kAlignment, kStreamBuffer, aligned, room)), kStreamBuffer};

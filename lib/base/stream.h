@@ -1,5 +1,5 @@
-// Reading a stretch of a file from front to back in pieces, in bounded memory. Stop is polled and progress
-// reported at each piece.
+// Reads a range of a file from front to back in pieces, in bounded memory.
+// Each piece polls Stop and reports progress.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace planesmith {
 
-// A piece stays in the second-level cache, so that the one that gets it does not wait for memory a second
-// time.
+// A piece fits into the second-level cache, so that its consumer does not wait for memory again.
 inline constexpr std::uint64_t kPiece = 512 * kKiB;
-// Room for one stream: stream_ahead() needs several pieces in flight.
+// The buffer of one stream: stream_ahead() needs several pieces in flight.
 inline constexpr std::uint64_t kStreamBuffer = 4 * kPiece;
 
 using TakePiece = std::function<void(ConstBytes piece)>;
 
-// Shows `take` the bytes [offset, offset + size) in order. `buffer` has kStreamBuffer bytes. A file that ends
-// earlier is an Error.
+// Passes the bytes [offset, offset + size) to `take` in order.
+// `buffer` has kStreamBuffer bytes. A file that ends earlier is an Error.
 void stream(const Context& context, const File& file, std::uint64_t offset, std::uint64_t size, Bytes buffer,
             const TakePiece& take);
 
-// The same where `take` is slower than reading (SHA-256): a second thread reads the next pieces meanwhile.
+// The same for a `take` that is slower than reading (SHA-256):
+// a second thread reads the next pieces meanwhile.
 void stream_ahead(const Context& context, const File& file, std::uint64_t offset, std::uint64_t size,
                   Bytes buffer, const TakePiece& take);
 

@@ -1,4 +1,4 @@
-// The name under which a file is written until it is complete, beside the one it gets then.
+// The name under which a file is written until it is complete, next to its final name.
 #pragma once
 
 #include <string>

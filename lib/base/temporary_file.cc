@@ -14,7 +14,7 @@ namespace planesmith {
 
 namespace {
 
-// Opens a file in memory, whatever the path.
+// Opens a file in memory for any path.
 class MemoryOs final : public Os {
   int open(const char*, int, mode_t) override { return memfd_create("planesmith", MFD_CLOEXEC); }
 };

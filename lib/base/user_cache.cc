@@ -21,20 +21,20 @@ std::string name_for(std::string_view key) {
   return sha256_hex(key) + ".json";
 }
 
-// Two runs may remember the same thing at once.
+// A name of its own, because two runs may remember the same thing at once.
 std::string own_temporary(const std::string& name) {
   std::uint64_t random = 0;
   if (getrandom(&random, sizeof random, 0) != sizeof random) random = static_cast<std::uint64_t>(getpid());
   return temporary_name(fmt::format("{}.{:016x}", name, random));
 }
 
-// Nothing here is worth ending a run; what is wrong is told.
+// An error here must not end a run; it is reported once.
 template <typename Work>
 auto or_note(Os& os, Work work) -> decltype(work()) {
   try {
     return work();
   } catch (const Error& error) {
-    os.note_once("user cache", fmt::format("{}; what is remembered there is not used", error.what()));
+    os.note_once("user cache", fmt::format("{}; the user cache is not used", error.what()));
     return {};
   }
 }
@@ -55,7 +55,7 @@ Dir make_group(Os& os, const std::string& directory, std::string_view group) {
 }  // namespace
 
 std::string user_cache_directory() {
-  // A relative XDG_CACHE_HOME is to be ignored, says the base directory specification.
+  // The base directory specification says to ignore a relative XDG_CACHE_HOME.
   if (const char* xdg = getenv("XDG_CACHE_HOME"); xdg != nullptr && xdg[0] == '/')
     return join(xdg, "planesmith");
   if (const char* home = getenv("HOME"); home != nullptr && home[0] == '/')

@@ -41,15 +41,15 @@ Checkpoint Checkpoint::open(const Context& context, const std::string& directory
   for (const std::string& name : files.shards) shards.push_back({name, join(directory, name), 0, 0, {}});
 
   std::vector<std::vector<Tensor>> found(shards.size()), elsewhere(shards.size());
-  std::vector<char> seen(
-      index.entries.size());  // an entry belongs to one shard: no two threads write one element
+  // An entry belongs to one shard, so no two threads write one element.
+  std::vector<char> seen(index.entries.size());
   std::atomic<std::uint64_t> unlisted = 0;
   parallel_for(shards.size(), context.threads, [&](std::size_t number, int) {
     context.check_stop();
     Shard& shard = shards[number];
     const File file = File::open_read(context.os, shard.path);
-    shard.stamp =
-        stamp_of(status(context.os, shard.path));  // by name: some file systems number open files anew
+    // By name, because some file systems give an open file another inode.
+    shard.stamp = stamp_of(status(context.os, shard.path));
     SafetensorsHeader header = read_safetensors_header(file);
     shard.file_bytes = header.file_bytes;
     shard.header_bytes = header.header_bytes;
@@ -68,7 +68,7 @@ Checkpoint Checkpoint::open(const Context& context, const std::string& directory
     }
   });
 
-  // Where the shard that the index names lacks a tensor, another that has it counts.
+  // Where the shard that the index names lacks a tensor, the shard that has it counts.
   std::uint64_t moved = 0;
   for (std::size_t number = 0; number < shards.size(); ++number)
     for (Tensor& tensor : elsewhere[number]) {
@@ -77,7 +77,7 @@ Checkpoint Checkpoint::open(const Context& context, const std::string& directory
       if (has == 1) continue;
       if (has == 2)
         throw Error(shards[number].path,
-                    fmt::format("is in another shard too, and neither is '{}', which {} names",
+                    fmt::format("is also in another shard, and neither is '{}', which {} names",
                                 shards[entry->shard].name, kIndexName))
             .in_tensor(tensor.name)
             .at(tensor.described_at);
@@ -93,12 +93,12 @@ Checkpoint Checkpoint::open(const Context& context, const std::string& directory
   const auto note = [&](std::uint64_t count, std::string_view what) {
     if (count != 0) files.notes.push_back(fmt::format("{} {}", count, what));
   };
-  note(unlisted, fmt::format("tensors are in a shard that {} lists but not in the index itself; they count",
+  note(unlisted, fmt::format("tensors are in shards that {} lists but not in the index itself; they are used",
                              kIndexName));
-  note(moved, fmt::format("tensors are in another shard than {} says; they count", kIndexName));
+  note(moved, fmt::format("tensors are in another shard than {} says; they are used", kIndexName));
   if (!checkpoint.absent_.empty())
     note(checkpoint.absent_.size(),
-         fmt::format("tensors that {} lists are in no shard, the first is '{}'; whatever needs one fails",
+         fmt::format("tensors that {} lists are in no shard, the first is '{}'; work that needs one fails",
                      kIndexName, checkpoint.absent_.front()));
   for (const std::string& text : files.notes) context.progress.say(fmt::format("{}: {}", directory, text));
 
@@ -128,9 +128,10 @@ FileStamp stamp_of(const struct stat& status) {
 void Checkpoint::refuse_changed(Os& os) const {
   for (const Shard& shard : shards_)
     if (!exists(os, shard.path) || stamp_of(status(os, shard.path)) != shard.stamp)
-      throw Error(shard.path,
-                  "is not the file any more that it was at the start (size, time or inode differ); leave the "
-                  "checkpoint alone while it is read, and run this again");
+      throw Error(
+          shard.path,
+          "changed since the start of this run (size, time or inode differ); leave the checkpoint alone "
+          "while it is read, and run this again");
 }
 
 const Tensor* Checkpoint::find(std::string_view name) const {

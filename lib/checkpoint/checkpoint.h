@@ -14,8 +14,8 @@
 
 namespace planesmith {
 
-// What tells one file's content from another's, as far as a look from outside can: a changed or replaced file
-// differs in it. ctime is not in it, which moves for reasons that have nothing to do with content.
+// Identifies a file's content without reading it: a changed or replaced file has another stamp. Without
+// ctime, which changes for reasons other than content.
 struct FileStamp {
   std::uint64_t device = 0, inode = 0, size = 0;
   std::int64_t mtime_ns = 0;
@@ -33,13 +33,13 @@ struct Shard {
 
 class Checkpoint {
  public:
-  // Reads config.json, the index and the headers of checkpoint_files() (in parallel). A tensor that is in
-  // another shard than the index says, or that it does not list, is found; one that it lists and no shard
-  // holds is absent: both are told as progress. Errors name what is wrong and where: besides what is
-  // malformed, a tensor that two shards hold while no index says which one counts.
+  // Reads config.json, the index and the headers of checkpoint_files() (in parallel). A
+  // tensor in another shard than the index says, or not listed in it, is found; a listed
+  // tensor that no shard holds is absent: both are reported through context.progress. Errors:
+  // malformed files; a tensor in two shards without an index that says which one counts.
   static Checkpoint open(const Context& context, const std::string& directory);
 
-  Checkpoint(Checkpoint&&) = default;  // the look-up by name points into the tensors: moved, never copied
+  Checkpoint(Checkpoint&&) = default;  // by_name_ points into the tensors: not copyable
   Checkpoint& operator=(Checkpoint&&) = default;
 
   const std::string& directory() const { return directory_; }
@@ -48,7 +48,7 @@ class Checkpoint {
   const std::vector<Shard>& shards() const { return shards_; }        // sorted by name
   const std::vector<Tensor>& tensors() const { return tensors_; }     // sorted by (shard, offset)
   const Tensor* find(std::string_view name) const;                    // null: no such tensor
-  const std::vector<std::string>& absent() const { return absent_; }  // listed, and in no shard; sorted
+  const std::vector<std::string>& absent() const { return absent_; }  // listed, but in no shard; sorted
   // Error: a shard is no longer the file whose header was read.
   void refuse_changed(Os& os) const;
   const std::string& shard_path(const Tensor& tensor) const { return shards_[tensor.shard].path; }
@@ -64,8 +64,8 @@ class Checkpoint {
   std::unordered_map<std::string_view, std::uint32_t> by_name_;
 };
 
-// config.json may nest what describes the language model in "text_config": the value of `key` from there or
-// from the top; null where absent.
+// The value of `key` in "text_config", where config.json may nest the language model's settings,
+// or else at the top; null where absent.
 const Json& config_value(const Json& config, std::string_view key);
 
 }  // namespace planesmith

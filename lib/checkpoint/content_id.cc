@@ -19,8 +19,8 @@
 namespace planesmith {
 namespace {
 
-// File times move in ticks of the kernel's clock. A file changed this very tick could change again without
-// its times telling, and the digest would be remembered for good: so the tick is waited out.
+// File times move in ticks of the kernel's clock. A file that changed within the current tick could change
+// again with the same times, and the wrong digest would be remembered; so wait for the next tick.
 void let_tick_pass(const struct stat& status) {
   constexpr auto kTick = std::chrono::milliseconds(20);
   const auto changed = std::chrono::system_clock::time_point(
@@ -37,7 +37,7 @@ std::string hash_shard(const Context& context, const std::string& path, Bytes bu
   stream_ahead(context, file, 0, static_cast<std::uint64_t>(before.st_size), buffer,
                [&](ConstBytes piece) { sha.update(piece); });
   if (!unchanged(before, file.status()))
-    throw Error(path, "changed while it was read; let the one that writes it finish, then run this again");
+    throw Error(path, "changed while it was read; wait until its writer has finished, then run this again");
   std::string digest = hex(sha.finish());
   remember_digest(context.os, path, before, digest);
   return digest;
@@ -47,7 +47,7 @@ std::string hash_shard(const Context& context, const std::string& path, Bytes bu
 
 ContentId content_id(const Context& context, const std::string& directory, bool recompute) {
   if (!S_ISDIR(status(context.os, directory).st_mode))
-    throw Error(directory, "is not a directory; a checkpoint's was expected");
+    throw Error(directory, "is not a directory; a checkpoint directory was expected");
   const CheckpointStats stats =
       read_checkpoint_stats(context, directory, content_files(context.os, directory));
   if (stats.shards.empty()) throw Error(directory, "holds no shards; there is nothing to identify");
@@ -72,7 +72,7 @@ ContentId content_id(const Context& context, const std::string& directory, bool 
     else
       result.sha256[shard.name] = known.sha256;
   }
-  // The largest first: no thread is left alone with a big one at the end.
+  // The largest first, so that no thread is left alone with a large one at the end.
   std::stable_sort(unknown.begin(), unknown.end(),
                    [](const auto* a, const auto* b) { return a->size > b->size; });
   if (!unknown.empty()) {
@@ -117,8 +117,8 @@ Identity resolve_identity(const Context& context, const IdentityOptions& options
   const std::string unread = content.by_download.empty()
                                  ? ""
                                  : fmt::format(
-                                       "; the digests of {} shards are what the download said, unread "
-                                       "(--recompute reads)",
+                                       "; the digests of {} shards come from download metadata and were "
+                                       "not verified (--recompute reads the shards)",
                                        content.by_download.size());
   return {content.id, !content.by_download.empty(),
           fmt::format("content id; {} hashed now, {} known before{}", short_size(content.bytes_hashed),

@@ -23,13 +23,13 @@ Slice nvfp4_slice(const SliceView& v) {
   return Nvfp4Slice{v.rows, v.cols, v.weight, v.weight_stride, v.scale, v.scale_stride, v.scale_2};
 }
 
-// Bytes of e8m0 and pairs of e2m1 are declared as what the exporter's framework had for them.
+// Exporters declare e8m0 bytes and pairs of e2m1 with the dtypes that their framework has.
 constexpr Dtype kPacked[] = {Dtype::i8, Dtype::u8, Dtype::f4}, kE4m3[] = {Dtype::f8_e4m3},
                 kE8m0[] = {Dtype::f8_e8m0, Dtype::u8},
                 kBlockScales[] = {Dtype::f32, Dtype::bf16, Dtype::f8_e8m0, Dtype::u8};
 constexpr std::string_view kAnyScale[] = {kScale, kScaleInv, kWeightScale}, kGroupScale[] = {kWeightScale};
 
-// The first row that fits decides.
+// The first row that fits counts.
 constexpr FamilyTraits kFamilies[] = {
     {Family::fp8, "FP8 block", kE4m3, 8, kAnyScale, kBlockScales, 0, 0, false, true, fp8_slice, false},
     {Family::nvfp4, "NVFP4", kPacked, 4, kGroupScale, kE4m3, 1, kNvfp4Group, true, true, nvfp4_slice, true},
@@ -136,7 +136,8 @@ std::string names_of(std::span<const Dtype> any) {
 
 std::vector<std::uint64_t> weight_shape(const FamilyTraits& family, Dtype dtype, std::uint64_t rows,
                                         std::uint64_t cols) {
-  const unsigned elements = family.weight_bits == 4 && dtype != Dtype::f4 ? 2 : 1;  // in one of the tensor's
+  // Weights in an element of the tensor.
+  const unsigned elements = family.weight_bits == 4 && dtype != Dtype::f4 ? 2 : 1;
   return {rows, (cols + elements - 1) / elements};
 }
 

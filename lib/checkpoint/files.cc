@@ -22,8 +22,8 @@ std::vector<std::string> files_ending_in(Os& os, const std::string& directory, s
   return names;
 }
 
-// Names with a leading dot are not shards (editors, archives). The content id covers them all the same: the
-// engine's own identity does (FORMAT.md section 8), and ids that are published must not change.
+// Names with a leading dot are not shards (editors, archives). The content id covers them nevertheless: the
+// engine's own identity does (FORMAT.md section 8), and published ids must not change.
 std::vector<std::string> visible(std::vector<std::string> names) {
   std::erase_if(names, [](const std::string& name) { return name.front() == '.'; });
   return names;
@@ -58,7 +58,7 @@ CheckpointFiles checkpoint_files(Os& os, const std::string& directory) {
   const bool lists_lone = std::binary_search(out.shards.begin(), out.shards.end(), kLoneShard);
   if (lists_lone || !exists(os, join(directory, kLoneShard)))
     throw missing(join(directory, *absent), kIndexName);
-  out.notes.push_back(fmt::format("{} lists '{}' and perhaps more that is not there; {} is taken instead",
+  out.notes.push_back(fmt::format("{} lists '{}' and perhaps more that is missing; {} is used instead",
                                   kIndexName, *absent, kLoneShard));
   out.shards = {std::string(kLoneShard)};
   out.index.reset();

@@ -25,7 +25,7 @@ Sha256Digest digest_of(const Context& context, const std::string& path) {
   return sha.finish();
 }
 
-// Names of shards: what the indexes list, or, where there is none, the directory's weight files.
+// Names of shards: those that the indexes list, or, without an index, the directory's weight files.
 std::set<std::string> shard_names(const Context& context, const std::string& directory, bool has_index) {
   std::set<std::string> names;
   if (has_index) {
@@ -51,7 +51,7 @@ std::int64_t nanoseconds(const struct timespec& time) {
   return time.tv_sec * 1'000'000'000 + time.tv_nsec;
 }
 
-// A name as Python holds it: code points, with each byte that is no UTF-8 as U+DC00 + byte.
+// A name as Python holds it: code points, with each byte of invalid UTF-8 as U+DC00 + byte.
 std::u32string python_string(std::string_view text) {
   std::u32string out;
   while (!text.empty()) {
@@ -120,7 +120,7 @@ bool is_commit(std::string_view text) {
 
 CheckpointStats read_checkpoint_stats(const Context& context, const std::string& directory) {
   if (!S_ISDIR(status(context.os, directory).st_mode))
-    throw Error(directory, "is not a directory; a checkpoint's was expected");
+    throw Error(directory, "is not a directory; a checkpoint directory was expected");
   bool has_index = false;
   for (const std::string_view index : kIndexNames) has_index |= exists(context.os, join(directory, index));
   const std::set<std::string> shards = shard_names(context, directory, has_index);
@@ -141,13 +141,14 @@ CheckpointStats read_checkpoint_stats(const Context& context, const std::string&
   for (const std::string& name : shards) {
     const std::string path = join(directory, name);
     if (!exists(context.os, path))
-      throw Error(path, "is listed in the index and missing; fetch it, or the identity cannot be told");
+      throw Error(path,
+                  "is listed in the index but missing, so the identity cannot be computed; download it");
     const struct stat st = status(context.os, path);
     stats.shards.push_back({name, static_cast<std::uint64_t>(st.st_size), nanoseconds(st.st_mtim),
                             nanoseconds(st.st_ctim), name_of(real_path(path))});
   }
   if (stats.shards.empty() && !stats.config)
-    throw Error(directory, "holds no config.json, no index and no shards; is it a checkpoint's directory?");
+    throw Error(directory, "holds no config.json, no index and no shards; is it a checkpoint directory?");
   return stats;
 }
 

@@ -84,7 +84,7 @@ CheckpointIndex read_checkpoint_index(const File& file) {
 
   CheckpointIndex index;
   index.entries = std::move(visitor.entries);
-  std::vector<std::uint32_t> sorted(visitor.shards.size());  // number of appearance -> place among the sorted
+  std::vector<std::uint32_t> sorted(visitor.shards.size());  // number of appearance -> sorted position
   for (auto& [name, number] : visitor.shards) {
     sorted[number] = static_cast<std::uint32_t>(index.shards.size());
     index.shards.push_back(name);

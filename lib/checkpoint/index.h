@@ -21,8 +21,8 @@ struct CheckpointIndex {
 };
 
 // Errors: malformed JSON, no "weight_map" object of strings or an empty one, a tensor listed twice, and a
-// shard name that is empty, absolute or leaves the directory by "..". (Where a link in the directory leads is
-// not the name's business: in a Hugging Face cache every shard is a link out of the directory.)
+// shard name that is empty, absolute or leaves the directory by "..". (Links out of the directory are
+// allowed: in a Hugging Face cache every shard is one.)
 CheckpointIndex read_checkpoint_index(const File& file);
 
 }  // namespace planesmith

@@ -20,7 +20,8 @@ bool is_sha256(std::string_view text) {
   return is_hex(text, 64);
 }
 
-// Written by us, and not at a time that is still to come, which would hide a later change.
+// Whether the effective user owns the file and its time is not in the future,
+// which would hide a later change.
 bool to_be_trusted(const struct stat& status) {
   return status.st_uid == ::geteuid() && status.st_mtim.tv_sec <= std::time(nullptr);
 }
@@ -33,7 +34,8 @@ std::string from_blob_name(const std::string& path, const struct stat& status) {
 std::string from_download_metadata(Os& os, const std::string& directory, const std::string& name,
                                    const struct stat& status) {
   const std::string path = join(directory, ".cache/huggingface/download/" + name + ".metadata");
-  // It speaks for a file's content, so it counts only where no one else wrote it and no clock is ahead.
+  // The record vouches for a file's content,
+  // so it counts only if this user wrote it and its time is not ahead.
   struct stat record {};
   const std::time_t now = std::time(nullptr);
   if (os.lstat(path.c_str(), &record) != 0 || !S_ISREG(record.st_mode) || !to_be_trusted(record)) return "";

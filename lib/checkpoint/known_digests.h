@@ -1,5 +1,4 @@
-// SHA-256 digests of files that need not be read again, because another program or an earlier run computed
-// them.
+// SHA-256 digests that another program or an earlier run computed, so that the files need not be read again.
 #pragma once
 
 #include <string>
@@ -10,19 +9,18 @@ namespace planesmith {
 
 struct KnownDigest {
   std::string sha256;  // hex; empty: not known
-  // Said by the hub's client when it downloaded the file; else this program read every byte.
+  // From the hub client's download metadata; otherwise this program once read every byte.
   bool by_download = false;
 };
 
-// The digest of directory/name, whose stat(2) is `status`. What tells it, and the file where its name does,
-// must belong to the effective user and not be newer than the clock: a time in the future could hide any
-// later change. Looked for, in this order,
-//   in the name of the file that a link leads to: .../blobs/<64 hex digits> in a Hugging Face cache,
-//   in <directory>/.cache/huggingface/download/<name>.metadata, which a download into a local directory
-//   leaves (second line;
-//     valid while the file was not modified after the time in the third line),
-//   in the user's cache, as remember_digest() left it: valid while size, both times and the inode are the
-//   same.
+// The digest of directory/name, whose stat(2) is `status`. The record (or the blob, where its name is the
+// record) must belong to the effective user and not be newer than the clock: a time in the future could hide
+// a later change. The places, in this order:
+//   - the name of the file that a link leads to: .../blobs/<64 hex digits> in a Hugging Face cache;
+//   - the second line of <directory>/.cache/huggingface/download/<name>.metadata, left by a download into a
+//     local directory: valid while the file was not modified after the time in the third line;
+//   - the user's cache, as remember_digest() left it: valid while size, modification time and inode are
+//     the same.
 KnownDigest known_digest(Os& os, const std::string& directory, const std::string& name,
                          const struct stat& status);
 

@@ -23,7 +23,7 @@ bool is_float(Dtype dtype) {
   return dtype == Dtype::bf16 || dtype == Dtype::f16 || dtype == Dtype::f32;
 }
 
-// The words that end the names of the first routed expert's tensors, and those of tensors of all experts.
+// The tensors of the first routed expert, and of the first layer's fused experts, by the end of their names.
 struct Seen {
   std::string module;                          // "model.layers.1.mlp.experts.0.gate_proj"
   std::map<std::string, const Tensor*> one;    // by word, of that module
@@ -84,10 +84,10 @@ class Judge {
     if (seen_.module.empty() && seen_.fused.empty()) return {};
     if (seen_.biases || has_ending("_blocks"))
       return {Lead::none, fmt::format("its experts are {}, fused and with biases as gpt-oss has them; the "
-                                      "engine serves no such experts, and there is no translation",
+                                      "engine does not serve such experts, and no translation exists",
                                       named(has_ending("_blocks") ? "MXFP4" : "floats"))};
     const LayoutVerdict verdict = seen_.module.empty() ? of_fused() : of_one();
-    // Geometry is asked for only where the layout is one that is read.
+    // A layout that would be read, of an architecture that the engine does not serve (Mixtral).
     if (verdict.lead != Lead::none)
       if (const std::string type = lower(text_value(config_, "model_type"));
           config_value(config_, "moe_intermediate_size").is_null() &&
@@ -105,8 +105,7 @@ class Judge {
     return std::any_of(seen_.fused.begin(), seen_.fused.end(),
                        [&](const auto& entry) { return entry.first.ends_with(ending); });
   }
-  // "NVFP4 in llm-compressor's layout (compressed-tensors nvfp4-pack-quantized)": by the group of the
-  // experts.
+  // "NVFP4 in llm-compressor's layout (compressed-tensors nvfp4-pack-quantized)": by the experts' group.
   std::string named(std::string_view otherwise) const {
     const QuantGroup* group = recipe_.group_of(seen_.module);
     if (group == nullptr && !recipe_.groups.empty()) group = &recipe_.groups.front();
@@ -172,7 +171,7 @@ class Judge {
   }
 
   LayoutVerdict of_fp8(const Tensor& weight, const Tensor& scale) const {
-    // Without a tool's own words the tensors are all there is to say, which find_experts() says of each.
+    // Without a quantizer's own description only the tensors tell, and find_experts() judges each of them.
     if (recipe_.method.empty() || recipe_.method == "fp8") return as_it_is();
     const std::uint64_t rows = weight.shape.empty() ? 0 : weight.shape[0];
     const QuantGroup* group = recipe_.group_of(seen_.module);

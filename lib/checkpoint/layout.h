@@ -1,4 +1,4 @@
-// What a checkpoint is to the programs: read as it is, or which command leads on.
+// Whether the programs read a checkpoint directly, or which command to run first.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@ namespace planesmith {
 
 struct LayoutVerdict {
   Lead lead = Lead::build;
-  std::string sentence;  // what it is and what to do; empty where the builders read it and config.json names
-                         // no format
+  // What it is and what to do; empty where the builders read it and config.json names no format.
+  std::string sentence;
 };
 
-// From config.json and the names, dtypes and shapes of the experts' tensors; says nothing of what is missing.
+// Judges config.json and the names, dtypes and shapes of the experts' tensors,
+// but not whether any are missing.
 LayoutVerdict judge_layout(const Checkpoint& checkpoint);
-// The same of a checkpoint whose headers were read otherwise: `tensors` are asked one after the other.
+// The same for tensors that did not come from a Checkpoint.
 LayoutVerdict judge_layout(const Json& config, const std::vector<const Tensor*>& tensors);
 
-// A model whose experts the engine reads as MXFP4.
+// DeepSeek-V4, whose experts the engine reads as MXFP4.
 bool is_deepseek_v4(const Json& config);
 
 }  // namespace planesmith

@@ -1,4 +1,4 @@
-// What git leaves in place of a large file whose contents were not fetched.
+// Whether a file is what git leaves in place of a large file whose contents were not fetched.
 #pragma once
 
 #include "base/file.h"

@@ -90,7 +90,7 @@ class Finder {
                       name.prefix, first_expert_->name, prefix_));
   }
 
-  // Sets apart the tensors of routed experts from those that are left alone.
+  // Separates the tensors of routed experts from those that are left alone.
   void sort_out() {
     const Tensor *fused = nullptr, *strange = nullptr;
     std::uint64_t fused_count = 0;
@@ -145,8 +145,9 @@ class Finder {
     if (model_.draft_blocks < model_.geometry.drafts)
       throw Error(
           ErrorCode::usage, checkpoint_.directory(),
-          fmt::format("{} drafter blocks are asked for, {} are there (mtp.0, mtp.1, ... with routed experts)",
-                      model_.geometry.drafts, model_.draft_blocks));
+          fmt::format(
+              "{} drafter blocks were asked for, {} are there (mtp.0, mtp.1, ... with routed experts)",
+              model_.geometry.drafts, model_.draft_blocks));
     for (std::uint64_t draft = 0; draft < model_.geometry.drafts; ++draft)
       sparse_.insert(model_.geometry.layers + draft);
     if (const auto first = first_sparse_layer(checkpoint_.config()))
@@ -207,7 +208,7 @@ class Finder {
       throw refuse(*tensors[unserved.of_scale ? Role::scale : Role::weight], unserved.what);
   }
 
-  // The arithmetic: sparse layers x experts x 3, for weights and every kind of scale.
+  // There must be sparse layers x experts x 3 tensors, of weights and of every kind of scale.
   void refuse_missing() const {
     const std::vector<Role> roles = roles_of(*family_);
     const auto is_input_scale = [](const Found& found) { return found.role == Role::input_scale; };
@@ -249,7 +250,7 @@ class Finder {
                                                      fmt::join(named, "', '"), more));
   }
 
-  // config.json may speak of more layers than the shards hold.
+  // config.json may name more layers than the shards hold.
   void refuse_absent_layers() const {
     std::vector<std::uint64_t> absent;
     for (std::uint64_t layer = 0; layer < model_.geometry.layers; ++layer)
@@ -261,7 +262,7 @@ class Finder {
                               model_.geometry.layers, absent.size(), absent.front()));
   }
 
-  // Every place is taken once: checks each tensor and puts it where it belongs.
+  // Checks each tensor and puts it in its place; each place is taken once.
   void fill() {
     take_block_shape();
     for (const std::uint64_t layer : sparse_)

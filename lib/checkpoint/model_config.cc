@@ -17,7 +17,7 @@ std::uint64_t whole_number(const Json& value, std::string_view key, std::uint64_
   return value.get<std::uint64_t>();
 }
 
-// The first of the keys that is there.
+// The value of the first key that is present.
 std::uint64_t config_number(const Json& config, std::initializer_list<std::string_view> keys,
                             std::uint64_t most, const std::string& path) {
   for (const std::string_view key : keys)

@@ -1,5 +1,5 @@
-// The "model manifest" that the engine's model list publishes and its launcher compares (ENGINE.md section
-// 8).
+// The "model manifest" that the engine's model list publishes
+// and its launcher compares (ENGINE.md section 8).
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace planesmith {
 
-// The id in hex. content: of this directory, whose digests are used. Errors: no config.json; a weight file
-// that the launcher would count and that is none of content's.
+// The id in hex, from the digests in `content`, which is of this directory. Errors: no config.json; a weight
+// file that the launcher counts but `content` does not cover.
 std::string model_manifest_id(const Context& context, const std::string& directory, const ContentId& content);
 
-// The launcher's marker: what it finds complete it does not download again.
+// The launcher's marker of a complete download, which it does not download again.
 inline constexpr std::string_view kMarkerName = ".vllm-moet-snapshot.json";
 struct HubOrigin {
   std::string repository, commit;  // "deepseek-ai/DeepSeek-V4-Flash"; empty: not known
 };
-// Where a directory was downloaded from: a snapshot in a Hugging Face cache says it in its path, a
-// --local-dir download the commit.
+// Where a directory was downloaded from: the path of a snapshot in a Hugging Face cache tells both, the
+// metadata of a --local-dir download only the commit.
 HubOrigin origin_of(Os& os, const std::string& directory);
-// Writes the marker; what is not known of the origin is left out.
+// Writes the marker, without the unknown parts of the origin.
 void write_marker(Os& os, const std::string& directory, const std::string& manifest_id,
                   const HubOrigin& origin);
 

@@ -11,18 +11,18 @@ class RE2;
 
 namespace planesmith {
 
-// "re:..." is a regular expression from the start of a module's name, "*" stands for anything, otherwise it
-// is a module and what is below it. A word like Linear is a class of modules: names do not tell what it
-// matches. Expressions are matched in linear time; what such a matcher cannot express (look-around,
-// back references) is not sound.
+// "re:..." is a regular expression from the start of a module's name, "*" stands for any text, and other text
+// names a module with everything below it, or the end of a module's name. A word like Linear is a class of
+// modules: names do not tell what it matches. Matching takes linear time; an expression that such a matcher
+// lacks (look-around, back references) is not sound.
 class Pattern {
  public:
   explicit Pattern(const std::string& text);
   const std::string& text() const { return text_; }
-  bool sound() const { return sound_; }  // false: no regular expression that can be read
+  bool sound() const { return sound_; }  // false: not a usable regular expression
   bool is_class() const;
   bool matches(const std::string& module) const;
-  // As compressed-tensors takes its targets: an expression, or exactly this module.
+  // As compressed-tensors matches its targets: an expression, or exactly this module.
   bool matches_exactly(const std::string& module) const;
 
  private:

@@ -10,7 +10,7 @@
 namespace planesmith {
 namespace {
 
-// What Python's str.strip() takes away, in UTF-8.
+// What Python's str.strip() removes, in UTF-8.
 constexpr std::string_view kSpaces[] = {
     "\t",           "\n",           "\v",           "\f",           "\r",
     "\x1c",         "\x1d",         "\x1e",         "\x1f",         " ",

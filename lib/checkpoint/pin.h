@@ -1,16 +1,16 @@
-// Identities that people give: what the engine would make of them.
+// Identities that users pass, as the engine reads them.
 #pragma once
 
 #include <string_view>
 
 namespace planesmith {
 
-// Without the white space at its ends, as the engine strips VLLM_MOE_W2_CKPT_ID and VLLM_MOE_W2_STORE_DIR
-// (Python's str.strip: white space of Unicode too).
+// The text without white space at its ends, as the engine strips VLLM_MOE_W2_CKPT_ID and
+// VLLM_MOE_W2_STORE_DIR (Python's str.strip, Unicode white space included).
 std::string_view stripped(std::string_view text);
 
-// Error (usage): an identity that is empty, is not UTF-8, or begins or ends with white space, which the
-// engine strips, so that it could never match. option: "--ckpt-id", for the message.
+// Error (usage): an identity that is empty, is not UTF-8, has control characters, or begins or ends with
+// white space, which the engine strips, so that it could never match. option: "--ckpt-id", for the message.
 void check_pin(std::string_view id, std::string_view option);
 
 }  // namespace planesmith

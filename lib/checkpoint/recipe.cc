@@ -91,7 +91,7 @@ void set_block(const Json& block, QuantGroup& group) {
   group.block_cols = number(block[1]);
 }
 
-// "group" of 32 floats of 4 bits, and so on.
+// The scheme that compressed-tensors describes by numbers: type, bits, strategy and group size.
 Scheme scheme_of_weights(const Json& weights) {
   const std::uint64_t bits = number(member(weights, "num_bits")),
                       group = number(member(weights, "group_size"));
@@ -215,8 +215,8 @@ const QuantGroup* QuantRecipe::last_with(const Pattern& target) const {
 const QuantGroup* QuantRecipe::group_of(const std::string& module) const {
   if (ignores(module)) return nullptr;
   const bool exact = method == "compressed-tensors";
-  for (std::string_view part = module;
-       !layers.empty() && !part.empty();) {  // the module or one that it is below
+  // The module itself, or the nearest one above it that is listed.
+  for (std::string_view part = module; !layers.empty() && !part.empty();) {
     if (const auto at = layers.find(part); at != layers.end()) return &at->second;
     const std::size_t dot = part.rfind('.');
     part = part.substr(0, dot == part.npos ? 0 : dot);
@@ -275,7 +275,7 @@ QuantRecipe read_recipe(Os& os, const std::string& directory, const Json& config
   const Json& quantization = config_value(config, "quantization_config");
   std::vector<std::string> order;
   if (member(quantization, "config_groups").size() > 1) {
-    // Json sorts the names. A file with NaN in it, which this reader does not take, keeps them sorted.
+    // Json sorts the names. They stay sorted for a file with NaN, which this parser rejects.
     using OrderedJson = nlohmann::ordered_json;
     const OrderedJson file =
         OrderedJson::parse(read_text(os, join(directory, kConfigName), kMostJsonBytes), nullptr, false);

@@ -1,5 +1,5 @@
-// How a checkpoint says that its modules are stored: quantization_config of config.json, in the words of the
-// tools that write it.
+// How a checkpoint's modules are stored according to quantization_config of config.json,
+// as the different quantizers write it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace planesmith {
 
-// What a weight's numbers are, whatever its tensors are called.
+// How a weight is stored, independent of the names of its tensors.
 enum class Scheme {
   none,         // not quantized
   nvfp4,        // e2m1, e4m3 for 16, one float32
@@ -29,11 +29,11 @@ enum class Scheme {
 };
 
 struct QuantGroup {
-  std::string name;    // of the group; "" where the recipe has one for all
-  std::string format;  // "nvfp4-pack-quantized", "NVFP4", ...: what the recipe calls it
+  std::string name;    // of the group; "" where the recipe has one for all modules
+  std::string format;  // "nvfp4-pack-quantized", "NVFP4", ...: as in the recipe
   Scheme scheme = Scheme::unknown;
   std::uint64_t block_rows = 0, block_cols = 0;  // fp8_block
-  bool activations = false;                      // has scales or settings for them; else weights only
+  bool activations = false;                      // activations are quantized too; else weights only
   std::vector<Pattern> targets;
 };
 
@@ -43,12 +43,12 @@ struct QuantRecipe {
   std::vector<QuantGroup> groups;
   std::vector<Pattern> ignore;
   std::map<std::string, QuantGroup, std::less<>> layers;  // modelopt's mixed precision, by module
-  std::string kv_cache;                                   // "FP8" where keys and values are cached so
+  std::string kv_cache;                                   // "FP8" where keys and values are cached in it
 
   bool ignores(const std::string& module) const;
   // The group of a module, as the serving side finds it: `ignore` first, then the first target that is the
-  // module's name or an expression that matches it, then the first that is its class. Of several groups with
-  // this very target the last counts. None: not quantized.
+  // module's name or an expression that matches it, then the first that is its class. If several groups have
+  // the same target, the last one counts. Null: not quantized.
   const QuantGroup* group_of(const std::string& module) const;
   // "compressed-tensors nvfp4-pack-quantized"
   std::string title() const;
@@ -57,28 +57,28 @@ struct QuantRecipe {
   const QuantGroup* last_with(const Pattern& target) const;
 };
 
-// quantization: quantization_config, or null. Values of strange types are passed over. group_order: names of
-// config_groups as the file lists them, by which overlaps are resolved; those that it lacks come last.
+// quantization: quantization_config, or null. Values of unexpected types are ignored. group_order: names of
+// config_groups in the file's order, which resolves overlaps; groups missing in it come last.
 QuantRecipe read_recipe(const Json& quantization, const std::vector<std::string>& group_order = {});
-// That of a directory's config.json, with its order.
+// The recipe of a directory's config.json, groups in its order.
 QuantRecipe read_recipe(Os& os, const std::string& directory, const Json& config);
 
-// --- what becomes of it ---
+// --- what to do with such a checkpoint ---
 
 enum class Lead {
-  build,      // the builders read it as it is
-  quantize,   // it is not quantized yet
-  translate,  // the same numbers in another layout
-  none,       // nothing that is served
+  build,      // the builders read it directly
+  quantize,   // not quantized yet: quantize it
+  translate,  // the same numbers in a layout that is served
+  none,       // not served, and cannot be translated
 };
 
 struct FormatRow {
   std::string_view method, format;  // format "": any of the method
-  Scheme scheme;                    // unknown: the recipe's numbers decide
+  Scheme scheme;                    // unknown: decided by the recipe's numbers
   std::string_view what;            // in a few words
 };
-// The one table of formats: the row of a method and a format, the method's own where the format has none;
-// null: of an unknown method.
+// The row of a method and a format in the one table of formats;
+// without such a row, the method's row for any format; null: neither exists.
 const FormatRow* find_format(std::string_view method, std::string_view format);
 
 }  // namespace planesmith

@@ -29,8 +29,8 @@ static_assert(std::size(kDtypes) == static_cast<std::size_t>(Dtype::other) + 1);
 
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::size_t kMostMetadata =
-    1'000'000;  // real files have a handful; bounds what a header can make us keep
+// Real files have a handful; this bounds what a header can make us keep.
+constexpr std::size_t kMostMetadata = 1'000'000;
 
 class HeaderVisitor final : public JsonVisitor {
  public:
@@ -98,7 +98,7 @@ class HeaderVisitor final : public JsonVisitor {
 
   void other(std::string_view kind) override {
     if (depth() == 0) throw error(fmt::format("the header is {}; a JSON object was expected", kind));
-    if (depth() == 1 && in_metadata_ && kind == "null") return;  // as the reference reader has it
+    if (depth() == 1 && in_metadata_ && kind == "null") return;  // like the reference reader
     if (depth() == 1) throw refused(kind, in_metadata_ ? "an object of strings" : "an object");
     if (in_metadata_) throw refused(kind, "a string");
     if (member_ != Member::unknown) throw refused(kind, expected());
@@ -138,7 +138,7 @@ class HeaderVisitor final : public JsonVisitor {
   }
 
   void begin_member(const std::string& name) {
-    constexpr std::size_t kMostMembers = 16;  // three are known; some room for those of the future
+    constexpr std::size_t kMostMembers = 16;  // three are known; some room for future ones
     if (std::find(seen_.begin(), seen_.end(), name) != seen_.end())
       throw in_tensor(fmt::format("key \"{}\" appears twice", name));
     if (seen_.size() == kMostMembers) throw in_tensor("its description has too many members");
@@ -179,7 +179,7 @@ class HeaderVisitor final : public JsonVisitor {
   bool metadata_seen_ = false, in_metadata_ = false;
   Member member_ = Member::unknown;
   std::string member_name_;
-  std::vector<std::string> seen_;  // members of the tensor at hand
+  std::vector<std::string> seen_;  // members of the current tensor
   int offsets_ = 0;
 };
 
@@ -189,8 +189,8 @@ void refuse_pointer(const File& file) {
         .at(0);
 }
 
-// Two numbers below count whose names are equal, the smaller first. Names are compared only where their
-// hashes are equal: a header may have a million of them, and they share long beginnings.
+// Two numbers below count with equal names, the smaller first. Names are compared only where their hashes are
+// equal: a header may have a million of them, and they share long prefixes.
 template <typename NameOf>
 std::optional<std::pair<std::uint32_t, std::uint32_t>> find_repeated(std::size_t count, NameOf name_of) {
   struct Item {
@@ -228,7 +228,7 @@ void refuse_repeated_names(const File& file, const SafetensorsHeader& header) {
         .at(kLengthBytes);
 }
 
-// The tensors, sorted by place, must fill the data section from its first to its last byte.
+// The tensors, sorted by offset, must fill the data section from its first to its last byte.
 void check_layout(const File& file, const SafetensorsHeader& header) {
   const std::uint64_t room = header.file_bytes - kLengthBytes - header.header_bytes;
   std::uint64_t end = 0;

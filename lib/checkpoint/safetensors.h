@@ -1,4 +1,4 @@
-// Reading a safetensors file's header, strictly.
+// Reads a safetensors file's header, strictly.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace planesmith {
 
-// All dtypes of the format, those of future versions as `other`.
+// All dtypes of the format; those of future versions are `other`.
 enum class Dtype : std::uint8_t {
   boolean,
   u8,
@@ -61,21 +61,19 @@ struct SafetensorsHeader {
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr std::size_t kMaxRank = 64;
 
-// Reads and checks a whole header. Memory is a small multiple of what the tensors themselves take; the text
-// is never held. What is refused, always with file, tensor and byte:
+// Reads and checks a whole header. Memory is a small multiple of the returned Tensors; the text is never
+// held. Errors, always with file, tensor and byte:
 // - a file below 8 bytes, a header above kMaxHeaderBytes or beyond the end of the file, a git-LFS pointer;
-// - text that is not one JSON object in UTF-8 (white space around it is fine), nested absurdly deep, or has a
-// key twice;
+// - text that is not one JSON object in UTF-8 (white space around it is allowed), is nested too deep, or
+//   repeats a key;
 // - "__metadata__" that is neither an object of strings nor null;
 // - a tensor without dtype, shape or data_offsets, or with a value of the wrong kind; unknown members are
-// passed over;
-// - more than kMaxRank dimensions, an element or bit count that overflows (also where a later dimension is
-// 0), bits
-//   that do not fill whole bytes, data_offsets whose length differs from the shape's; for dtypes of the
-//   future the length is what data_offsets say;
-// - overlaps, holes, and a last tensor that does not end where the file ends. Zero-sized tensors and any
-// order of keys
-//   are fine.
+//   ignored;
+// - more than kMaxRank dimensions, an element or bit count that overflows (even if a later dimension is 0), a
+//   bit count that does not fill whole bytes, data_offsets whose length differs from the shape's; for unknown
+//   dtypes data_offsets give the length;
+// - overlaps, holes, and a last tensor that does not end at the end of the file. Zero-sized tensors and any
+//   order of keys are allowed.
 SafetensorsHeader read_safetensors_header(const File& file);
 
 // "[2, 3]"

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kTokenizer = "tokenizer.json", kTokenizerConfig = "tokenizer_config.json";
 
-// Held by tokenizer.json and tokenizer_config.json as well.
+// Whether tokenizer.json and tokenizer_config.json hold the file's content too.
 bool is_held_by_tokenizer(std::string_view name) {
   constexpr std::string_view kHeld[] = {"added_tokens.json", "merges.txt", "special_tokens_map.json",
                                         "vocab.json", "vocab.txt"};
@@ -31,7 +31,7 @@ Json read_if_there(Os& os, const std::string& directory, std::string_view name, 
   try {
     return read_json(os, path, max_bytes, max_memory);
   } catch (const Error&) {
-    return nullptr;  // told by the one that needs it
+    return nullptr;  // the code that needs the file reports it
   }
 }
 
@@ -48,13 +48,13 @@ void add_tokens(const Json& vocabulary, Vocabulary& to) {
   if (vocabulary.is_object())
     for (const auto& [token, id] : vocabulary.items())
       if (id.is_number_unsigned()) to[token] = id.get<std::uint64_t>();
-  if (vocabulary.is_array())  // unigram models: [token, score], the place being the id
+  if (vocabulary.is_array())  // unigram models: [token, score]; the position is the id
     for (std::size_t i = 0; i < vocabulary.size(); ++i)
       if (vocabulary[i].is_array() && !vocabulary[i].empty() && vocabulary[i][0].is_string())
         to[vocabulary[i][0].get<std::string>()] = i;
 }
 
-// A tokenizer.json of 20 MiB takes ten times as much while it is read, and the tokens stay.
+// A tokenizer.json of 20 MiB takes ten times as much memory while it is read, and the tokens remain.
 Vocabulary read_vocabulary(Os& os, const std::string& directory, std::uint64_t memory) {
   const auto read = [&](std::string_view name) {
     return read_if_there(os, directory, name, memory / 8, memory / 4);

@@ -23,14 +23,14 @@ Parts split(std::string_view name) {
   }
 }
 
-// A number as the names carry it: digits, no leading zero.
+// A number as names contain it: digits, no leading zero.
 bool parse_number(std::string_view text, std::uint64_t& out) {
   if (text.empty() || (text.size() > 1 && text[0] == '0')) return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// What experts stand below, and what their projections are called, in the order of Projection.
+// The blocks that contain experts, and the names of projections, in the order of Projection.
 constexpr std::string_view kBlocks[] = {"ffn", "mlp", "block_sparse_moe"};
 constexpr std::array<std::string_view, kProjections> kProjectionNames[] = {
     {"w1", "w3", "w2"}, {"gate_proj", "up_proj", "down_proj"}};
@@ -52,7 +52,7 @@ bool is_router(const Parts& parts) {
   return false;
 }
 
-// Components that are no part of the language model, by how their names begin.
+// Components outside the main language model, by the prefix of their names.
 struct Component {
   std::string_view begins, left_as;
 };
@@ -69,7 +69,7 @@ std::string_view component_of(const Parts& parts) {
   return "";
 }
 
-// The first row that fits: a norm inside the attention is attention.
+// The first match counts: a norm inside the attention is attention.
 std::string_view kind_of(const Parts& parts) {
   if (has(parts, {"shared_experts", "shared_expert", "shared_expert_gate"})) return "shared experts";
   if (has(parts, {"attn", "self_attn", "attention", "linear_attn"})) return "attention";
@@ -83,7 +83,7 @@ std::string_view kind_of(const Parts& parts) {
   return "other";
 }
 
-// Where the layer's number stands; 0 where the name is none of a layer.
+// The position of the layer's number; 0: the name has none.
 std::size_t layer_at(const Parts& parts) {
   std::uint64_t ignored = 0;
   for (std::size_t i = 0; i + 1 < parts.size(); ++i)

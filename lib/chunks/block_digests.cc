@@ -58,7 +58,7 @@ BlockDigests::Block BlockDigests::block(std::size_t m, std::uint64_t index) cons
 
 void BlockDigests::add(std::uint64_t stream_offset, ConstBytes bytes, Range range) {
   const std::uint64_t end = stream_offset + bytes.size();
-  std::vector<Block> continued;  // at most one: it waits for others, so what others may wait for comes first
+  std::vector<Block> continued;  // at most one; last, since it waits for threads that may wait for the others
   std::size_t last_member = layout_.members().size();
   std::uint64_t next_index = 0;
   layout_.visit(stream_offset, bytes.size(), [&](const Piece& piece) {

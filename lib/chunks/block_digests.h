@@ -1,4 +1,4 @@
-// The digests of all members' blocks, computed from the tar stream as it goes by.
+// The digests of all members' blocks, computed from the passing tar stream.
 #pragma once
 
 #include <cstdint>
@@ -19,33 +19,33 @@ class BlockDigests {
   BlockDigests(const Layout& layout, Gate& gate);
   ~BlockDigests();
 
-  // A stretch of the stream whose blocks are digested together: those that begin in it.
+  // A range of the stream whose blocks are digested together: those that begin in it.
   struct Range {
     std::uint64_t begin = 0, end = 0;
   };
-  // Takes in the stream's bytes from stream_offset on, as far as they are of blocks that begin in the range.
-  // Several threads may call this for pieces that together make up the range and, behind it, the rest of the
-  // block that its end cuts through (block_end); a block that began in an earlier piece waits until that has
-  // been taken in.
+  // Adds the stream's bytes from stream_offset on, as far as they belong to blocks that
+  // begin in the range. Several threads may call this for pieces that together make up
+  // the range and, after it, the rest of the block that its end cuts through (block_end);
+  // a block that began in an earlier piece waits until that piece has been added.
   void add(std::uint64_t stream_offset, ConstBytes bytes, Range range);
-  // Where the block that the stream offset cuts through ends in the stream; the offset itself where it cuts
-  // none.
+  // The end, in the stream, of the block that the stream offset cuts through;
+  // the offset itself where it cuts none.
   std::uint64_t block_end(std::uint64_t stream_offset) const;
 
-  // Digests of the blocks whose data begin in the stream range [begin, end), in order, once they were added.
+  // Digests of the blocks whose data begin in the stream range [begin, end), in order;
+  // all must have been added.
   std::vector<Xxh3> begun_in(std::uint64_t begin, std::uint64_t end) const;
-  // The reverse: what begun_in(begin, end) returned in an earlier run. False where the number of digests is
-  // wrong.
+  // Puts back what begun_in(begin, end) returned in an earlier run. False: the number of digests is wrong.
   bool give(std::uint64_t begin, std::uint64_t end, const std::vector<Xxh3>& digests);
 
-  // Digests of all blocks of a member, once everything was added.
+  // Digests of all blocks of a member; all must have been added.
   std::vector<Xxh3> of(std::size_t member) const;
 
  private:
-  struct Partial;  // a block of which the first part was taken in
+  struct Partial;  // a block of which only the first part was added
   struct Block {
     std::size_t member = 0;
-    std::uint64_t index = 0;                         // which of the member's
+    std::uint64_t index = 0;                         // in the member
     std::uint64_t file_begin = 0, file_end = 0;      // in the file
     std::uint64_t stream_begin = 0, stream_end = 0;  // of its data in the stream; equal: nothing but a hole
   };

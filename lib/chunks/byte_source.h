@@ -1,4 +1,4 @@
-// The bytes of all parts, one after the other.
+// The bytes of all parts as one stream.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,15 @@ class ByteSource {
  public:
   // input: a descriptor to read; -1: the files, in this order.
   ByteSource(int input, std::vector<std::string> files, const Context& context);
-  // pull: gives up to as many bytes as there is room for, none at the end; name: of them, for messages.
+  // pull: fills its argument at least in part and returns how many bytes it wrote, 0 at the end;
+  // name: for messages.
   using Pull = std::function<std::size_t(Bytes)>;
   ByteSource(Pull pull, std::string name, const Context& context);
 
   // Up to to.size() bytes; fewer only at the end.
   std::size_t read(Bytes to);
   std::uint64_t position() const { return position_; }
-  // An Error that names the file and the place in it that this position is at.
+  // An Error that names the file and the offset in it of this position.
   Error error(std::uint64_t position, ErrorCode code, std::string reason) const;
 
  private:

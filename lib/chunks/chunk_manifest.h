@@ -1,5 +1,5 @@
 // The manifest of a set (manifest.NAME.json): parts, frames and members (kind "chunks" of
-// manifests/manifest.schema.json). It is written last: where it is, all parts are.
+// manifests/manifest.schema.json). It is written last, when all parts are there.
 #pragma once
 
 #include <algorithm>
@@ -28,10 +28,10 @@ struct FrameEntry {
 };
 
 struct ChunkManifest {
-  std::string tool{}, zstd{}, tar{};  // versions that made the parts; tar: empty where it is not told
+  std::string tool{}, zstd{}, tar{};  // versions that made the parts; tar: empty if not recorded
   std::string name{};
   int level = 0;
-  std::uint64_t frame_size = 0, part_size = 0;  // no frame has more content; no part is larger
+  std::uint64_t frame_size = 0, part_size = 0;  // most content of a frame; most bytes of a part
   std::uint64_t part_content = 0;               // content of every part but the last; 0: frame_grid.h
   std::vector<FileEntry> parts{};
   std::vector<FrameEntry> frames{};
@@ -39,7 +39,7 @@ struct ChunkManifest {
 
   FrameGrid grid() const { return {layout.size(), frame_size, part_content}; }
   std::uint64_t packed_size() const;                     // of all parts
-  std::uint64_t packed_offset(std::size_t frame) const;  // in all parts, one after the other
+  std::uint64_t packed_offset(std::size_t frame) const;  // in the stream of all parts
 };
 
 // Frames as the manifest and the records of single parts hold them.
@@ -48,11 +48,11 @@ std::vector<FrameEntry> frames_from_json(Fields& fields, const std::string& path
 Json digests_to_json(const std::vector<Xxh3>& digests);
 
 std::string to_json(const ChunkManifest& manifest);
-// Of any length. Errors: not a manifest, not of this kind, names that leave the directory, contradictions;
-// what it says takes more than half of context.memory.
+// Reads a manifest of any length. Errors: not a manifest, not of this kind, names that leave the directory,
+// contradictions; its content takes more than half of context.memory.
 ChunkManifest read_chunk_manifest(const Context& context, const File& file);
 ChunkManifest read_chunk_manifest(const Context& context, const std::string& path);
-// Whether the file is JSON of that kind at all; false also where it cannot be read.
+// Whether the file is a JSON object of that kind; false also where it cannot be read.
 bool is_chunk_manifest(const Context& context, const std::string& path);
 
 }  // namespace planesmith::chunks

@@ -24,7 +24,7 @@ bool only(std::string_view text, std::string_view allowed) {
 // How the suffixes of some names were counted, and where they begin.
 struct Counting {
   std::string_view digits;  // in ascending order; empty: the names are not counted, or there is one
-  std::size_t begin = 0;    // of the suffix in each name
+  std::size_t begin = 0;    // where each name's suffix begins
 };
 
 Counting counting_of(const std::vector<std::string>& names) {
@@ -41,7 +41,7 @@ Counting counting_of(const std::vector<std::string>& names) {
     });
   };
   if (!all(kAny)) return {};
-  // What the suffixes have in common belongs to them too: "07" and "08" differ in one digit only.
+  // Digits that all suffixes share belong to them too: "07" and "08" differ in one digit only.
   const auto widened = [&](std::string_view digits) {
     std::size_t begin = common;
     while (begin > 0 && digits.find(names[0][begin - 1]) != digits.npos) --begin;
@@ -50,10 +50,11 @@ Counting counting_of(const std::vector<std::string>& names) {
   if (all(kDecimal)) return widened(kDecimal);
   if (all(kLetters)) return widened(kLetters);
   if (all(kHexadecimal)) return widened(kHexadecimal);
-  throw Error(names[0],
-              fmt::format("and {}: the order of these parts cannot be told from their names (split counts in "
-                          "digits, in letters or in hexadecimal digits)",
-                          names.back()));
+  throw Error(
+      names[0],
+      fmt::format("its order relative to {} cannot be told from the names (split counts in digits, in "
+                  "letters or in hexadecimal digits)",
+                  names.back()));
 }
 
 std::vector<std::string> names_of(const std::vector<std::string>& paths) {
@@ -62,7 +63,7 @@ std::vector<std::string> names_of(const std::vector<std::string>& paths) {
   return names;
 }
 
-// Long suffixes wrap around, which serves as well: neighbours still differ by 1.
+// Long suffixes wrap around, which does no harm: neighbours still differ by 1.
 std::uint64_t value(std::string_view suffix, std::string_view digits) {
   std::uint64_t sum = 0;
   for (const char c : suffix) sum = sum * digits.size() + digits.find(c);
@@ -124,14 +125,14 @@ std::optional<PartName> parse_part_name(const std::string& file) {
     if (!rest.starts_with(middle) || rest.size() == middle.size()) continue;
     const std::string_view suffix = rest.substr(middle.size());
     if (suffix == "tmp") return {};  // a part that is being written by another program
-    // ".sha256", ".lock", ".asc" and their like are no parts: without ".part" letters count in twos only.
+    // ".sha256", ".lock", ".asc" and the like are not parts: without ".part" only two letters are a suffix.
     const bool letters = middle.find("part") != middle.npos || suffix.size() == 2;
     if (only(suffix, kDecimal) || (letters && (only(suffix, kLetters) || only(suffix, kHexadecimal))))
       return parsed(middle.size());
     if (middle == kPart && suffix.find_first_of(".~") == suffix.npos)
       throw Error(file,
-                  "has a suffix that is not counted in digits, in letters or in hexadecimal digits; nothing "
-                  "tells where it belongs");
+                  "has a suffix that is not counted in digits, in letters or in hexadecimal digits, so its "
+                  "place among the parts is unknown");
   }
   return {};
 }
@@ -142,8 +143,7 @@ void sort_parts(std::vector<std::string>& paths) {
     const std::string name = name_of(path);
     if (counting.digits.empty()) return std::tuple(std::size_t{0}, name, path);
     std::string suffix = name.substr(counting.begin);
-    // Leading zeros do not count; then a longer number is a larger one, and equally long ones compare as
-    // text.
+    // Without leading zeros a longer number is larger, and numbers of equal length compare as text.
     if (counting.digits != kLetters) suffix.erase(0, std::min(suffix.find_first_not_of('0'), suffix.size()));
     return std::tuple(suffix.size(), suffix, path);
   };

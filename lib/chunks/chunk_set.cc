@@ -38,13 +38,14 @@ std::vector<std::string> parts_in(const std::string& dir, const std::string& nam
   return files;
 }
 
-// Two ways of naming parts are two sets, of which no manifest tells which one is meant.
+// Parts named in two ways are two sets, and without a manifest the right one is unknown.
 void require_one_stem(const std::vector<std::string>& files) {
   for (const std::string& file : files)
     if (parse_part_name(name_of(file))->stem != parse_part_name(name_of(files[0]))->stem)
-      throw Error(file, fmt::format("and {} are parts of one name that are named in two ways; give the files "
-                                    "instead of the directory, or move those of one set elsewhere",
-                                    name_of(files[0])));
+      throw Error(file,
+                  fmt::format("is numbered in another way than {}, so there are two sets of this name; give "
+                              "the files instead of the directory, or move one set elsewhere",
+                              name_of(files[0])));
 }
 
 }  // namespace
@@ -116,7 +117,7 @@ ChunkSet find_chunks_with_manifest(const std::string& dir, const std::string& na
   ChunkSet set = find_chunks({dir}, name, "", context);
   if (!set.manifest)
     throw Error(join(dir, manifest_name(set.name)),
-                "is not there; without it only `cat PARTS | zstd -t` can tell whether the parts are whole");
+                "is missing; without it only `cat PARTS | zstd -t` can tell whether the parts are whole");
   return set;
 }
 

@@ -1,4 +1,4 @@
-// Finding a set of chunks: what DIR, PART... and --name, --manifest stand for.
+// Finds the set of chunks that DIR, PART..., --name and --manifest stand for.
 #pragma once
 
 #include <optional>
@@ -19,21 +19,19 @@ struct ChunkSet {
   std::vector<std::string> extra;  // parts of this name that the manifest does not list
 };
 
-// inputs: one directory, or part files in any order (of any name where there is no manifest). name, manifest:
-// may be empty. Errors: nothing found, several sets and no name, parts of one name with suffixes that do not
-// go together, a gap in the parts' numbers where no manifest tells what is missing.
+// inputs: one directory, or part files in any order (of any name if there is no manifest). name, manifest:
+// may be empty. Errors: nothing found; several sets and no name; without a manifest, parts of one name
+// numbered in different ways, or a gap in their numbers.
 ChunkSet find_chunks(const std::vector<std::string>& inputs, const std::string& name,
                      const std::string& manifest, const Context& context);
 
-// Where the manifest of a set is in the directory, under the name of today or the earlier one; empty where it
-// is not.
+// The path of the set's manifest in the directory, under its current or its earlier name; empty: missing.
 std::string find_manifest(Os& os, const std::string& dir, const std::string& name);
 
-// Names of all files of a set that pack makes, as far as they are there; those of an earlier version
-// included.
+// Names of the files in the directory that pack made for this set, those of earlier versions included.
 std::vector<std::string> files_of_set(Os& os, const std::string& dir, const std::string& name);
 
-// find_chunks, and an Error where there is no manifest.
+// find_chunks(), and an Error without a manifest.
 ChunkSet find_chunks_with_manifest(const std::string& dir, const std::string& name, const Context& context);
 
 }  // namespace planesmith::chunks

@@ -22,7 +22,7 @@ std::uint8_t* put(std::uint8_t* to, std::uint32_t value, int bytes) {
   return to;
 }
 
-// A frame of raw blocks only (RFC 8878, section 3.1.1): the library has no level that just stores.
+// Writes a frame of raw blocks only (RFC 8878, section 3.1.1), because the library has no level that stores.
 std::size_t store(ConstBytes content, Bytes frame) {
   constexpr std::uint32_t kFourByteSize = 2 << 6, kHasChecksum = 1 << 2, kWindow128KiB = 7 << 3, kLast = 1;
   std::uint8_t* to = put(frame.data(), ZSTD_MAGICNUMBER, 4);
@@ -69,8 +69,7 @@ Compressor::Compressor(int level) : state_(std::make_unique<State>()) {
   if (!state_->context) throw std::bad_alloc();
   checked(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_compressionLevel, level));
   checked(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_checksumFlag, 1));
-  // All of a frame is in memory, and stays where it is: nothing is copied although it is compressed in
-  // strides.
+  // The whole frame stays in place in memory, so nothing is copied although it is compressed in strides.
   checked(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_stableInBuffer, 1));
   checked(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_stableOutBuffer, 1));
 }

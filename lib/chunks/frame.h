@@ -1,4 +1,4 @@
-// Single zstd frames: independent, with content size and checksum, window at most 27 bits.
+// Single zstd frames: independent, with content size and checksum, window of at most 2^27 bytes.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@ inline constexpr int kMaxLevel = 19;
 // The most bytes that a frame of this content can take, at any level (0 included).
 std::uint64_t frame_bound(std::uint64_t content_size);
 
-// What a stored frame of this content takes (level 0).
+// The exact bytes of a stored frame of this content (level 0).
 std::uint64_t stored_size(std::uint64_t content_size);
 
-// Compresses at one level; 0 stores the bytes as they are. The same content gives the same frame.
+// Compresses at one level; 0 stores the bytes. The same content gives the same frame.
 class Compressor {
  public:
   explicit Compressor(int level);
   Compressor(Compressor&&) noexcept;
   ~Compressor();
-  static std::uint64_t memory(int level,
-                              std::uint64_t content_size);  // bytes that it allocates besides the buffers
-  // `frame` has room for frame_bound(content.size()) bytes; returns how many were used, at most
-  // stored_size(content.size()). Stop is polled every few milliseconds, at the highest levels every tenth of
-  // a second.
+  // Bytes that it allocates besides the buffers.
+  static std::uint64_t memory(int level, std::uint64_t content_size);
+  // `frame` has room for frame_bound(content.size()) bytes; returns how
+  // many were used, at most stored_size(content.size()). Polls Stop every
+  // few milliseconds, at the highest levels every tenth of a second.
   std::size_t compress(ConstBytes content, Bytes frame, const Context& context);
 
  private:
@@ -40,7 +40,8 @@ class Decompressor {
   Decompressor();
   Decompressor(Decompressor&&) noexcept;
   ~Decompressor();
-  // One whole frame into exactly content.size() bytes, checksum checked. Errors say what is wrong, not where.
+  // Decompresses one whole frame into exactly content.size() bytes and checks its checksum.
+  // Errors do not say where.
   void decompress(ConstBytes frame, Bytes content);
 
  private:

@@ -1,4 +1,4 @@
-// Compressed frames that come from elsewhere than part files: over the network.
+// Compressed frames that do not come from part files but over the network.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@ namespace planesmith::chunks {
 class FrameFeed {
  public:
   virtual ~FrameFeed() = default;
-  // The frames that will be wanted, ascending. Once, before the first read.
+  // The frames that will be read, ascending. Called once, before the first read.
   virtual void expect(std::span<const std::size_t> frames) = 0;
-  // One of the expected frames before `end` that was not given yet, as soon as one is here: whichever comes
-  // first, so that none waits for a slower one. There must be one. Several threads ask.
+  // One of the expected frames before `end` that was not returned yet, as soon as one is here: the first to
+  // arrive, so that none waits for a slower one. There must be one. May be called by several threads.
   struct Arrived {
     std::size_t f = 0;
     ConstBytes bytes{};  // valid until done(f)
   };
   virtual Arrived next(std::size_t end) = 0;
-  // The same frame once more, because what came was wrong; false: it was wrong often enough.
+  // Fetches the frame again because its bytes were wrong; false: it was wrong too often.
   virtual bool read_again(std::size_t f, ConstBytes& frame) = 0;
   virtual void done(std::size_t f) = 0;
 };

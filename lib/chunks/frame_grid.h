@@ -8,10 +8,10 @@
 
 namespace planesmith::chunks {
 
-// Frames have frame_size bytes of content each, but the last one of a part, and parts have part_content
-// bytes, but the last one: where a part ends does not depend on how well its frames compress, so that each
-// can be made by itself. part_content 0: a set of an earlier version, whose parts end where the next frame
-// would make them too long, so that only the last frame of all is shorter.
+// Frames have frame_size bytes of content each, except the last of a part, and parts have part_content bytes
+// of content, except the last: the end of a part does not depend on how well its frames compress, so that
+// each part can be made by itself. part_content 0: a set of an earlier version, whose parts end where the
+// next frame would make them too long; only the very last frame is shorter.
 struct FrameGrid {
   std::uint64_t stream_size = 0, frame_size = 1, part_content = 0;
 
@@ -39,7 +39,7 @@ struct FrameGrid {
   }
 };
 
-// The most content that a part of this size holds whatever is in it: frames that do not shrink are stored.
+// The most content that always fits into a part of this size; frames that do not shrink are stored.
 std::uint64_t part_content_for(std::uint64_t part_size, std::uint64_t frame_size);
 
 }  // namespace planesmith::chunks

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kName = "journal";
 constexpr std::uint64_t kMostBytes = 16 * kMiB;  // two million frames
 
-// Another one after each start of the system; empty where it is not told.
+// Changes with every boot; empty where the system does not tell it.
 std::string boot_id(Os& os) {
   const int fd = os.open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC, 0);
   if (fd < 0) return "";

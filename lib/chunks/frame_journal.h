@@ -1,6 +1,5 @@
-// Which frames a run has written, one by one, for the run that continues after a kill. Holds only as long as
-// the system runs: what a crash of the machine leaves of the staged files is told by the record that is made
-// with every batch.
+// Which frames a run has written, one by one, for the run that continues after a kill. Valid only until the
+// next boot: after a crash of the machine only the record of the last batch tells what the staged files hold.
 #pragma once
 
 #include <mutex>
@@ -15,14 +14,14 @@ namespace planesmith::chunks {
 
 class FrameJournal {
  public:
-  // fingerprint: of what is unpacked; a journal of anything else is of no use.
+  // fingerprint: of what is unpacked; a journal with another one is ignored.
   FrameJournal(const Dir& directory, std::string fingerprint, const Context& context);
 
   // The frames that an earlier run has written since its last record, as flags; frames: how many there are.
   std::vector<bool> read(std::size_t frames) const;
-  // Starts anew, with these frames.
+  // Starts a new journal with these frames.
   void begin(const std::vector<bool>& written);
-  // The content of frame f has been given to the system. From any thread.
+  // Adds frame f, whose content was written (not yet durable). From any thread.
   void add(std::size_t f);
 
  private:

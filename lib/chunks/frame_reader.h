@@ -1,4 +1,4 @@
-// One frame from a part: read, decompressed, compared with the manifest.
+// Reads one frame of a part, decompresses it and compares it with the manifest.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace planesmith::chunks {
 
-// Buffers of one thread.
+// For one thread, with its buffers.
 class FrameReader {
  public:
   explicit FrameReader(const ChunkManifest& manifest);
@@ -21,13 +21,13 @@ class FrameReader {
 
   // Reads frame f from its part, an open file.
   ConstBytes read(const File& part, std::size_t f);
-  // The same from all parts as one stream, skipping what comes before.
+  // The same from the stream of all parts, skipping the bytes before the frame.
   ConstBytes read(ByteSource& stream, std::size_t f);
-  // The content of frame f, given its compressed bytes; valid until the next call. Errors, with code
-  // difference, name the part and the frame's place in it: what zstd refuses, and content whose XXH3 is not
-  // the manifest's.
+  // The content of frame f, given its compressed bytes; valid until the next call.
+  // Errors, with code difference, name the part and the frame's offset in it: a
+  // frame that zstd refuses, and content whose XXH3 differs from the manifest's.
   Bytes content(ConstBytes frame, std::size_t f, const std::string& part_path);
-  Bytes buffer(std::size_t f);  // room for the content of frame f, whatever is in it
+  Bytes buffer(std::size_t f);  // room for the content of frame f, contents undefined
 
  private:
   const ChunkManifest& manifest_;

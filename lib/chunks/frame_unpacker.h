@@ -1,5 +1,5 @@
-// Unpacking with a manifest: every frame is known, so they are read in any order and by several threads. What
-// both of its source files share; others call unpack_frames() (unpack.h).
+// Unpacks with a manifest: all frames are known, so several threads read them in any order. This header is
+// for its two source files only; others call unpack_frames() (unpack.h).
 #pragma once
 
 #include <cstdint>
@@ -32,13 +32,13 @@ class FrameUnpacker {
     std::size_t member = 0;  // whose data
     std::string path{};      // its own, or that of a wanted hard link where the file itself is not wanted
     std::size_t first = 0, end = 0;  // the frames that hold its data
-    std::size_t from = 0;            // needed from here on; what comes before is in the staged file already
+    std::size_t from = 0;            // needed from this frame on; the staged file already has the others
     bool kept = false;               // there already
-    bool staged = false;             // an earlier run has left what it had of it
+    bool staged = false;             // an earlier run left an unfinished staged file
     Json stamp{};                    // of the finished file
   };
 
-  // What has to be unpacked (unpack_needs.cc).
+  // What to unpack (unpack_needs.cc).
   void choose_members();
   void choose_threads();
   std::string fingerprint() const;
@@ -74,13 +74,13 @@ class FrameUnpacker {
   Json finished_ = Json::object();           // by path, of an earlier run: stamps of files
   Json unfinished_ = Json::object();         // by path: which staged file
   std::vector<std::size_t> needed_;          // frames, ascending
-  std::size_t frames_done_ = 0;              // their content is durable
+  std::size_t frames_done_ = 0;              // frames whose content is durable
   std::size_t installed_ = 0;                // jobs
   std::size_t parts_removed_ = 0;
-  std::unique_ptr<ByteSource> stream_;  // where the parts come from a descriptor
-  FrameFeed* const feed_;               // where they come from elsewhere
+  std::unique_ptr<ByteSource> stream_;  // if the parts come from a descriptor
+  FrameFeed* const feed_;               // if the frames come over the network
   std::unique_ptr<FrameJournal> journal_;
-  std::vector<bool> written_;  // frames that the journal tells of; empty without a feed
+  std::vector<bool> written_;  // frames in the journal; empty without a feed
 };
 
 }  // namespace planesmith::chunks

@@ -19,7 +19,7 @@ void Gate::guard(const std::function<void()>& work) {
     const auto held = lock();
     if (!failure_) failure_ = std::current_exception();
     changed();
-    std::rethrow_exception(failure_);  // the first one, the one that parallel_for hears of first
+    std::rethrow_exception(failure_);  // in all threads the first one, so that parallel_for reports it
   }
 }
 
@@ -35,7 +35,7 @@ struct Sequence {
   bool ready() const { return !taking && made.contains(next_take); }
 };
 
-// Which sequence a thread turns to. To be asked with the gate's lock held.
+// Chooses the sequence that a thread works on. Call with the gate's lock held.
 class Choice {
  public:
   Choice(const std::vector<std::size_t>& lengths, const Lanes& lanes) : at_once_(lanes.at_once) {
@@ -54,7 +54,7 @@ class Choice {
       if (sequences_[s].ready()) return s;
     return {};
   }
-  // The one on which the fewest are at work; a new one where every open one is worked on.
+  // The sequence with the fewest indices in flight; a new one if every open one has some.
   std::optional<std::size_t> to_make() const {
     if (free_slots_.empty()) return {};
     std::optional<std::size_t> best;

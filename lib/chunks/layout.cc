@@ -16,16 +16,16 @@ constexpr std::uint64_t kMost = std::uint64_t{1} << 62;  // sums of two stay in 
 void check(const Member& member, std::uint64_t expected_offset) {
   const auto refuse = [&](const char* why) { return Error(member.path, why); };
   if (member.offset != expected_offset) throw refuse("the member does not begin where the one before ends");
-  if (member.size > kMost || member.data_offset > kMost) throw refuse("a size is beyond all reason");
+  if (member.size > kMost || member.data_offset > kMost) throw refuse("a size is out of bounds");
   if (member.data_offset < member.offset + kTarBlock || member.data_offset % kTarBlock != 0)
-    throw refuse("the data's place is wrong");
+    throw refuse("the data offset is wrong");
   if (member.type != MemberType::file && (member.size != 0 || !member.extents.empty()))
     throw refuse("only files have contents");
   std::uint64_t end = 0, packed = 0;
   for (const Extent& extent : member.extents) {
     if (extent.size == 0 || extent.offset < end || extent.offset > member.size ||
         extent.size > member.size - extent.offset || extent.packed != packed)
-      throw refuse("the sparse map is not one");
+      throw refuse("the sparse map is invalid");
     end = extent.offset + extent.size;
     packed += extent.size;
   }
@@ -66,7 +66,7 @@ std::size_t Layout::member_at(std::uint64_t stream_offset) const {
 void Layout::visit(std::uint64_t offset, std::uint64_t size,
                    const std::function<void(const Piece&)>& show) const {
   const std::uint64_t end = offset + size;
-  // Shows what of [offset, piece_end) lies in the asked range, and goes on behind it.
+  // Shows the part of [offset, piece_end) within the requested range, and moves offset behind it.
   const auto give = [&](Piece::Kind kind, std::size_t member, std::uint64_t piece_end, std::uint64_t place) {
     const std::uint64_t n = std::min(end, piece_end) - std::min(offset, std::min(end, piece_end));
     if (n == 0) return;

@@ -33,7 +33,7 @@ void append_extent(std::vector<Extent>& extents, std::uint64_t offset, std::uint
 
 bool path_less(std::string_view a, std::string_view b) {
   return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
-    // '/' before every other byte, so that "a/b" comes between "a" and "a-b"
+    // '/' sorts before every other byte, so that "a/b" comes between "a" and "a-b".
     const auto rank = [](char c) {
       return c == '/' ? 0 : static_cast<int>(static_cast<unsigned char>(c)) + 1;
     };

@@ -7,15 +7,15 @@
 
 namespace planesmith::chunks {
 
-// A glob ('*' and '?' match '/' too) matches a member by its path or, where the glob has no '/', by its last
-// component; what matches a directory matches all that is in it.
+// A glob ('*' and '?' match '/' too) matches a member by its path or, if the glob has no '/', by its last
+// component; a match of a directory includes everything in it.
 class MemberFilter {
  public:
   MemberFilter(std::vector<std::string> include, std::vector<std::string> exclude)
       : include_(std::move(include)), exclude_(std::move(exclude)) {}
 
   bool everything() const { return include_.empty() && exclude_.empty(); }
-  // Included (or nothing is) and not excluded.
+  // Whether the path is included (or there is no include list) and not excluded.
   bool wants(const std::string& path) const;
 
  private:

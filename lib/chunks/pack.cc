@@ -27,7 +27,8 @@ void add_to(Sha256& sha, const Values&... values) {
   (sha.update(fmt::format("{}\n", values)), ...);
 }
 
-// All that the bytes of the parts depend on, apart by what a person would do about a difference.
+// What the bytes of the parts depend on: programs, options and files,
+// kept apart because a difference in each calls for another reaction.
 std::string programs() {
   return fmt::format("{}, zstd {}, {}", version(), ZSTD_versionString(), tar_writer_version());
 }
@@ -104,7 +105,7 @@ class Packing {
   std::vector<std::optional<MadePart>> parts_;
 };
 
-// The manifest goes first: it says that all is there.
+// Removes the manifest first, because it says that all parts are there.
 void Packing::clear() const {
   std::vector<std::string> there = files_of_set(context_.os, options_.out, options_.name);
   std::stable_partition(there.begin(), there.end(),
@@ -165,7 +166,7 @@ void Packing::compare_with_files(const ChunkManifest& there, const std::string& 
       throw other(fmt::format("was made from other files: '{}' has another content now", ours[m].path));
 }
 
-// A set that is whole: nothing is made but what is missing, or damaged where that is asked for.
+// For a set with a manifest: makes only missing parts again, and with --recheck damaged ones.
 PackResult Packing::complete(const std::string& manifest_path) {
   ChunkManifest there = [&] {
     try {
@@ -179,11 +180,10 @@ PackResult Packing::complete(const std::string& manifest_path) {
   const std::vector<std::size_t> damaged = damaged_parts(there, options_.out, options_.recheck, context_);
   if (damaged.empty())
     context_.progress.say(fmt::format(
-        "{}: complete, and made from these files; the parts are there in their sizes{}",
-        printable(manifest_path),
-        options_.recheck ? " and with their digests" : " (--recheck compares their contents too)"));
+        "{}: complete, and made from these files; the parts have the right sizes{}", printable(manifest_path),
+        options_.recheck ? " and digests" : " (--recheck also compares their contents)"));
   else
-    context_.progress.say(fmt::format("{}: {} of {} parts missing or damaged; just these are made again",
+    context_.progress.say(fmt::format("{}: {} of {} parts missing or damaged; only these are made again",
                                       printable(manifest_path), damaged.size(), there.parts.size()));
   if (!damaged.empty()) remake_parts(there, out_, records_.directory(), damaged, plan_.origins, context_);
   const std::string list = digest_list_name(options_.name);
@@ -194,8 +194,8 @@ PackResult Packing::complete(const std::string& manifest_path) {
   return {std::move(there), manifest_path, kept};
 }
 
-// Of the files whose data the part has: size and time tell that the content is the same, inode and ctime that
-// they were not set to look so.
+// A digest over the stamps of the files whose data the part has: size and time show that the content is the
+// same, inode and ctime that the time was not set by hand.
 std::string Packing::stamps(const PartRange& range) const {
   Sha256 sha;
   const BlockDigests::Range part = content(range);
@@ -209,7 +209,7 @@ std::string Packing::stamps(const PartRange& range) const {
   return hex(sha.finish());
 }
 
-// Whether a recorded part is one that this run would make, as far as the record and the part tell.
+// Whether a recorded part is what this run would make, as far as the record and the part tell.
 bool Packing::usable(std::size_t part, const PartRecord& record) const {
   const auto refuse = [&](const std::string& what) {
     return Error(path_of_part(part),
@@ -235,7 +235,7 @@ bool Packing::usable(std::size_t part, const PartRecord& record) const {
   return fine;
 }
 
-// Those of the parts of which a frame is not what the files hold now.
+// The parts with a frame that differs from the files' current contents.
 std::set<std::size_t> Packing::changed(const std::vector<std::size_t>& parts) const {
   std::vector<std::size_t> frames;
   for (const std::size_t part : parts)
@@ -271,16 +271,15 @@ std::size_t Packing::take_over(BlockDigests& digests) {
     if (!known.contains(file) && file != digest_list_name(options_.name))
       throw Error(
           join(options_.out, file),
-          "is there already and nothing tells that a run of this version made it from these files; choose "
+          "is there already, but no record says that a run of this version made it from these files; choose "
           "another --name, or replace it with -f");
   if (!to_compare.empty()) {
     const std::set<std::size_t> other = changed(to_compare);
-    context_.progress.say(
-        fmt::format("the files of {} finished parts have other inodes or times than before; compared with "
-                    "them, {} parts hold the "
-                    "same{}",
-                    to_compare.size(), to_compare.size() - other.size(),
-                    other.empty() ? "" : fmt::format(" and {} are made again", other.size())));
+    context_.progress.say(fmt::format(
+        "the files of {} finished parts have other inodes or times than before; their contents are "
+        "those of {} of these parts{}",
+        to_compare.size(), to_compare.size() - other.size(),
+        other.empty() ? "" : fmt::format("; {} are made again", other.size())));
     for (const std::size_t part : other) parts_[part].reset();
   }
   std::size_t kept = 0;
@@ -291,7 +290,7 @@ std::size_t Packing::take_over(BlockDigests& digests) {
   }
   if (kept != 0)
     context_.progress.say(
-        fmt::format("{} of {} parts are finished; going on with the others", kept, parts_.size()));
+        fmt::format("{} of {} parts are finished; now making the others", kept, parts_.size()));
   return kept;
 }
 
@@ -326,10 +325,9 @@ void Packing::make_the_rest(BlockDigests& digests, std::size_t kept) {
     make_parts(source, work, plan_.lanes, records_.directory(), gate_, context_);
   } catch (const Error& error) {
     if (context_.stop == nullptr || !context_.stop->requested()) throw;
-    throw Error(
-        error.code(), error.path(),
-        fmt::format("{}; {} of {} parts are finished and stay, the same command goes on with the others",
-                    error.reason(), finished.load(), parts_.size()));
+    throw Error(error.code(), error.path(),
+                fmt::format("{}; {} of {} parts are finished, the same command makes the others",
+                            error.reason(), finished.load(), parts_.size()));
   }
   context_.progress.end();
 }

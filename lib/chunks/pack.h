@@ -24,9 +24,9 @@ struct PackOptions : ScanOptions {
   std::uint64_t part_size = kDefaultPartSize, frame_size = kDefaultFrameSize;
   int level = kDefaultLevel;        // 0..19; 0: stored
   bool xxh3 = true, sha256 = true;  // digests of the parts
-  bool force = false;               // replaces what is there under this name
-  bool recheck = false;             // trusts finished parts by content
-  bool check_space = true;          // refuses what does not fit into the free space
+  bool force = false;               // replaces files of this name
+  bool recheck = false;             // compares the contents of finished parts before it trusts them
+  bool check_space = true;          // an Error if the parts do not fit into the free space
 };
 
 struct PackPlan {
@@ -40,9 +40,9 @@ struct PackPlan {
   std::uint64_t content_size() const;  // of all files, holes included
 };
 
-// Reads names, sizes and holes, and checks all that can be checked before writing. Says so where the parts
-// may not find room. Errors: what cannot be packed so, and at level 0, where their size is known, too little
-// room.
+// Reads names, sizes and holes, and checks all that can be checked before writing. A note says if space may
+// run out. Errors: options that contradict each other, sources that cannot be packed, and at level 0, where
+// the size is known, too little space.
 PackPlan plan_pack(const PackOptions& options, const Context& context);
 
 struct PackResult {
@@ -51,17 +51,17 @@ struct PackResult {
   std::size_t parts_kept = 0;  // finished before this run began
 };
 
-// Writes parts and manifest. Goes on where an interrupted run of the same stopped: finished parts stay, by
-// record and size where their files have the same inodes and times, else by comparing their frames with the
-// files. Where all is there, compares it with the files, and makes missing parts again, with `recheck`
-// damaged ones too. Says which of these it does. Errors: files of this name that are something else's
-// (without force), a second run at work on the same name.
+// Writes parts and manifest. Continues an interrupted run of the same command: finished parts stay, by record
+// and size if their files have the same inodes and times, else after comparing their frames with the files.
+// If the set is complete, compares it with the files and makes missing parts again, with `recheck` also
+// damaged ones. Says which of these it does. Errors: files of this name of another origin (without force), a
+// second run that packs under the same name.
 PackResult pack(const PackPlan& plan, const PackOptions& options, const Context& context);
 
-// What SHA256SUMS.NAME holds, as `sha256sum` prints it. Each part's SHA-256 is known.
+// The contents of SHA256SUMS.NAME, as `sha256sum` prints them. Each part's SHA-256 must be known.
 std::string digest_list(std::span<const FileEntry> parts);
 
-// Writes the frames one after the other to an open descriptor (a pipe or a file), and nothing else.
+// Writes only the frames, one after the other, to an open descriptor (a pipe or a file).
 void pack_to_stream(const PackPlan& plan, const PackOptions& options, int fd, const Context& context);
 
 }  // namespace planesmith::chunks

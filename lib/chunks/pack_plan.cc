@@ -20,11 +20,11 @@ namespace {
 void check_options(const PackOptions& options) {
   const auto refuse = [](const std::string& why) { return Error(ErrorCode::usage, "", why); };
   if (options.level < 0 || options.level > kMaxLevel)
-    throw refuse(fmt::format("--level: 0 to {} are possible", kMaxLevel));
+    throw refuse(fmt::format("--level: must be from 0 to {}", kMaxLevel));
   if (!options.as.empty() && options.sources.size() != 1)
     throw refuse("--as names the one source in the archive; with several each keeps its own name");
   if (!options.as.empty() && !is_inner_path(options.as))
-    throw refuse("--as: is not a relative path without '.' and '..'");
+    throw refuse("--as: must be a relative path without '.' and '..'");
   if (options.frame_size < kMinFrameSize || options.frame_size > kMaxFrameSize)
     throw refuse(fmt::format("--frame-size: {} is not between {} and {}", exact_size(options.frame_size),
                              short_size(kMinFrameSize), short_size(kMaxFrameSize)));
@@ -38,18 +38,18 @@ void check_out_is_outside(const PackOptions& options, const Context& context) {
   if (options.out.empty()) return;
   const std::string out = real_path(nearest_existing(context.os, options.out));
   for (const std::string& source : options.sources) {
-    if (!exists(context.os, source)) continue;  // scan() says so
+    if (!exists(context.os, source)) continue;  // scan() reports it
     if (is_inside(out, real_path(source)))
       throw Error(ErrorCode::usage, options.out,
                   fmt::format("lies inside {}, which is to be packed; choose another directory", source));
   }
 }
 
-// Parts of this name, finished or not, are continued or replaced.
+// Bytes of this name's parts, finished or not, which this run continues or replaces.
 std::uint64_t bytes_to_reuse(const PackOptions& options, const Context& context) {
   std::uint64_t sum = 0;
   const auto add = [&](const std::string& path) {
-    struct stat st {};  // no error where it is gone: another run may just have renamed it
+    struct stat st {};  // a missing file is not an error: another run may just have renamed it
     if (context.os.lstat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode))
       sum += static_cast<std::uint64_t>(st.st_size);
   };
@@ -70,7 +70,7 @@ void check_space(const PackPlan& plan, const PackOptions& options, const Context
   if (!free || plan.most_bytes <= *free + reused) return;
   context.progress.say(
       fmt::format("{} has room for {}; the parts take {} if nothing can be compressed. If the disk fills up, "
-                  "make room and run the same command again to go on",
+                  "free some space and run the same command again to continue",
                   printable(options.out), exact_size(*free + reused), exact_size(plan.most_bytes)));
 }
 

@@ -60,8 +60,8 @@ std::optional<PartRecord> PackRecords::read(std::size_t part) const {
     return record;
   } catch (const Error& error) {
     context_.check_stop();
-    context_.progress.say(fmt::format("{}: the record of a part is damaged and of no use ({})",
-                                      printable(path), printable(error.reason())));
+    context_.progress.say(fmt::format("{}: the record of a part is damaged and ignored ({})", printable(path),
+                                      printable(error.reason())));
     return {};
   }
 }
@@ -95,7 +95,7 @@ PackRecords::~PackRecords() {
   lock_.clear();
   try {
     out_.rmdir(name_);
-  } catch (const Error&) {  // the next run will
+  } catch (const Error&) {  // the next run removes it
   }
 }
 

@@ -1,5 +1,5 @@
-// What an unfinished run leaves for the one that continues it: the directory .NAME.pack beside the parts,
-// with the lock, the parts that are being made, and a record of each part that is whole.
+// What an unfinished run leaves for the run that continues it: the directory .NAME.pack beside the parts,
+// with the lock, the parts in progress, and a record of each finished part.
 #pragma once
 
 #include <optional>
@@ -15,29 +15,29 @@ namespace planesmith::chunks {
 
 struct PartRecord {
   MadePart made;
-  std::vector<Xxh3> blocks;             // digests of the members' blocks that begin in it
+  std::vector<Xxh3> blocks;             // digests of the members' blocks that begin in the part
   std::string made_by, options, files;  // programs; options; names, modes, sizes and holes of all members
   std::string stamps;                   // inodes and times of the files whose data it has
 };
 
-// A part is written into this directory, then its record, then it is moved to its name: a part that has its
-// name is always known.
+// A part is written into this directory, then its record, then the part is renamed to its final name: a part
+// under its final name always has a record.
 class PackRecords {
  public:
-  // Makes the directory and takes the lock. Errors: another run has it; the directory is not ours alone.
+  // Makes the directory and takes the lock.
+  // Errors: another run holds it; other users can write to the directory.
   PackRecords(const Dir& out, const std::string& name, const Context& context);
 
   PackRecords(const PackRecords&) = delete;
-  ~PackRecords();  // with the directory, where nothing is left in it
+  ~PackRecords();  // removes the lock, and the directory if it is empty
 
   const Dir& directory() const { return directory_; }
-  // Nothing where there is none; one that is damaged is told of and counts as none.
+  // None: no record, or a damaged one, which is reported.
   std::optional<PartRecord> read(std::size_t part) const;
   void write(std::size_t part, const PartRecord& record) const;
   void forget(std::size_t part) const;
-  void forget_staged() const;  // parts that a killed run was making
+  void forget_staged() const;  // removes parts that a killed run was making
   void forget_all() const;
-  void remove();  // with the lock
 
  private:
   Dir out_;

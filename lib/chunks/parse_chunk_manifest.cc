@@ -1,5 +1,5 @@
-// Reading the manifest of a set: it may come from anywhere, and decides which bytes end up in which file.
-// Frames and members are taken one by one, so that a long manifest needs no more memory than what it says.
+// Reads the manifest of a set. It is untrusted, and decides which bytes end up in which file. Frames and
+// members are read one by one, so that a long manifest needs no more memory than its content.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -121,28 +121,28 @@ FrameEntry read_frame(const Json& json, const std::string& path, std::size_t pos
   return frame;
 }
 
-// The two long lists, as far as they were read.
+// The two long lists, as far as they have been read.
 struct Lists {
   std::vector<FrameEntry> frames;
   std::vector<Member> members;
 };
 
-// The manifest's digest of its own text, where it has one, against the text: `end` is its last bytes,
-// `before` the digest of those in front of them.
 constexpr std::uint64_t kPiece = 1 << 20;
 constexpr std::string_view kAfterDigest = "\n}\n";
 std::size_t end_size() {
   return digest_line("").size() + kAfterDigest.size();
 }
+// Compares the manifest's digest of its own text, if it has one, with the text: `end` holds its last
+// end_size() bytes, `before` is the digest of the bytes before them.
 void check_own_digest(const Json& document, std::string_view end, const Xxh3& before,
                       const std::string& path) {
   if (!document.is_object() || !document.contains("digest")) return;
   if (end != fmt::format(",\n \"digest\": \"{}\"{}", before.hex(), kAfterDigest))
     throw Error(path,
-                "is not a usable manifest: it was changed after it was written: its own digest differs");
+                "is not a usable manifest: it was changed after it was written (its own digest differs)");
 }
 
-// Puts the manifest together of what is not in the lists and the lists. `document` has the lists empty.
+// Makes the manifest from the lists and the rest of the document, in which the lists are empty.
 ChunkManifest assemble(Json document, Lists lists, const std::string& path) {
   if (document.is_object()) document.erase("digest");  // of the text, which was checked
   Manifest manifest = parse_manifest(compact(document), path);
@@ -182,7 +182,7 @@ ChunkManifest assemble(Json document, Lists lists, const std::string& path) {
   return m;
 }
 
-// Builds the document but for the items of the two lists, which are read as they come.
+// Builds the document without the items of the two lists, which are converted one by one.
 class ManifestVisitor : public JsonVisitor {
  public:
   ManifestVisitor(std::string path, std::uint64_t memory) : path_(std::move(path)), memory_(memory) {}
@@ -227,7 +227,7 @@ class ManifestVisitor : public JsonVisitor {
  private:
   // {"chunks": {"frames": [ item: three containers are open around it.
   static constexpr std::size_t kListDepth = 3;
-  static constexpr std::uint64_t kNode = 192;  // of the document: about what a value costs until it is read
+  static constexpr std::uint64_t kNode = 192;  // about the bytes that a value of the document takes
 
   bool is_list(std::string_view key) const {
     return keys_.size() >= 2 && keys_[0] == "chunks" && keys_[1] == key;
@@ -253,11 +253,11 @@ class ManifestVisitor : public JsonVisitor {
   std::uint64_t used_ = 0, used_before_item_ = 0;
   Json document_;
   Lists lists_;
-  std::vector<Json*> open_;        // containers around what comes next
+  std::vector<Json*> open_;        // containers around the next value
   std::vector<std::string> keys_;  // of the objects among them
 };
 
-// Whether a document is a manifest of chunks; nothing of it is kept.
+// Whether a document is a manifest of chunks; keeps nothing of it.
 class KindVisitor : public JsonVisitor {
  public:
   bool is_chunks = false;

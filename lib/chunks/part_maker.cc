@@ -18,7 +18,7 @@ Buffer new_buffer(std::uint64_t size) {
   return std::make_unique_for_overwrite<std::uint8_t[]>(size);
 }
 
-// One part while it is written; it goes away again unless it is finished.
+// One part while it is written; removed again unless it is finished.
 class PartFile {
  public:
   PartFile(const Dir& directory, const PartRange& range, bool xxh3, bool sha256)
@@ -32,13 +32,12 @@ class PartFile {
     if (finished_) return;
     try {
       directory_.unlink(name_);
-    } catch (const Error&) {  // on the way out of another error, which is the one to tell
+    } catch (const Error&) {  // another error is on its way, and is the one to report
     }
   }
 
   void append(ConstBytes frame, const Xxh3& content) {
-    constexpr std::uint64_t kWriteback =
-        32 * kMiB;  // dirty pages go to the disk in strides, not all at the end
+    constexpr std::uint64_t kWriteback = 32 * kMiB;  // writes dirty pages in strides, not all at the end
     file_.write(frame, size_);
     digests_.update(frame);
     made_.frames.push_back({part_, size_, frame.size(), content});
@@ -64,11 +63,11 @@ class PartFile {
   File file_;
   FileDigests digests_;
   MadePart made_;
-  std::uint64_t size_ = 0, started_ = 0;  // and what is on its way to the disk
+  std::uint64_t size_ = 0, started_ = 0;  // bytes written, and bytes whose writeback has started
   bool finished_ = false;
 };
 
-// Buffers of threads and slots, and what is done with them.
+// Reads and compresses frames in buffers of threads and slots.
 class Maker {
  public:
   struct Slot {
@@ -113,8 +112,8 @@ class Maker {
   const std::uint64_t content_;
 };
 
-// The digest of the block that a part's end cuts through belongs to the part where the block begins, which
-// reads on for it: the next part does not wait for this one.
+// The digest of a block that a part's end cuts through belongs to the part in which the block begins. That
+// part reads the rest of the block too, so that the next part does not have to wait for it.
 void finish_block(const FrameSource& source, BlockDigests& digests, BlockDigests::Range part,
                   const Context& context) {
   constexpr std::uint64_t kStep = kMiB;
@@ -175,7 +174,7 @@ Lanes lanes_for(const FrameGrid& grid, int level, std::size_t parts, const Conte
   lanes.threads = static_cast<int>(
       std::clamp<std::size_t>(grid.frames(), 1, static_cast<std::size_t>(std::max(context.threads, 1))));
   for (;; --lanes.threads) {
-    // One thread takes its own frame at once; several should seldom wait for each other.
+    // A single thread takes its own frame at once; several threads should seldom wait for each other.
     lanes.slots = lanes.threads == 1 ? 1 : static_cast<std::size_t>(lanes.threads) + 2;
     memory = static_cast<std::uint64_t>(lanes.threads) * (content + Compressor::memory(level, content)) +
              lanes.slots * frame_bound(content);
@@ -186,9 +185,8 @@ Lanes lanes_for(const FrameGrid& grid, int level, std::size_t parts, const Conte
           fmt::format("--memory: {} is too little; frames of {} at level {} need {} or more",
                       exact_size(context.memory), short_size(grid.frame_size), level, exact_size(memory)));
   }
-  // Digesting and writing a part is done by one thread at a time. It keeps up with two that compress, and
-  // does not with one that only copies; parts that are begun are lost where the run is stopped, so no more
-  // than that.
+  // One thread at a time digests and writes a part. It keeps up with two threads that compress, but not with
+  // one that only copies. No more parts than that, because a stop loses the parts in progress.
   const auto threads = static_cast<std::size_t>(lanes.threads);
   lanes.at_once =
       std::clamp<std::size_t>(level == 0 ? threads : (threads + 1) / 2, 1, std::max<std::size_t>(parts, 1));

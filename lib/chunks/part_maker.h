@@ -1,4 +1,4 @@
-// Making parts: frames are read from the files, compressed and put into parts, several parts at once.
+// Makes parts: reads frames from the files, compresses them and puts them into parts, several at once.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class FileDigests {
  public:
   FileDigests(bool xxh3, bool sha256);
   void update(ConstBytes bytes);
-  void finish(FileEntry& file);  // puts them in
+  void finish(FileEntry& file);  // stores the digests in `file`
 
  private:
   bool want_xxh3_;
@@ -30,10 +30,10 @@ class FileDigests {
   std::vector<Xxh3> blocks_;
 };
 
-// `like` with the digests that this file has, of the kinds that `like` has. Reads it with one buffer.
+// `like` with the digests of this file, of the kinds that `like` has.
 FileEntry digested(const File& file, FileEntry like, const Context& context);
 
-// What the frames are made of. Layout and origins must outlive it.
+// The source of the frames. Layout and origins must outlive it.
 struct FrameSource {
   const Layout& layout;
   const std::vector<Origin>& origins;
@@ -41,36 +41,37 @@ struct FrameSource {
   int level = 1;
 };
 
-// Buffers and threads for it, as --memory allows. Errors (usage): it does not allow one thread.
+// As many threads and buffers as --memory allows; `memory` receives their bytes.
+// Error (usage): it does not allow one thread.
 Lanes lanes_for(const FrameGrid& grid, int level, std::size_t parts, const Context& context,
                 std::uint64_t& memory);
 
 struct PartRange {
-  std::size_t part = 0, first = 0, end = 0;  // its frames
+  std::size_t part = 0, first = 0, end = 0;  // first, end: its frames
 };
 
 struct MadePart {
   FileEntry file;                  // without its name
-  std::vector<FrameEntry> frames;  // of it
+  std::vector<FrameEntry> frames;  // of the part
 };
 
 struct MakeParts {
   std::vector<PartRange> parts{};
   bool xxh3 = true, sha256 = true;  // digests of the parts
-  BlockDigests* digests = nullptr;  // takes in the content; may be absent
-  // Whether a frame's content is what it should be; may throw. May be absent.
+  BlockDigests* digests = nullptr;  // gets the content; may be null
+  // Throws if a frame's content is not the expected one. May be empty.
   std::function<void(std::size_t frame, const Xxh3& content)> check{};
-  // A part is whole and durable, in the directory, under the name staged_part() gives. By any thread.
+  // Called by any thread when a part is complete and durable, in the directory, under staged_part()'s name.
   std::function<void(const PartRange& range, MadePart made)> done{};
 };
 
 std::string staged_part(std::size_t part);
 
-// Every part is written into the directory by itself; one that is not finished does not stay.
+// Writes each part into a file of its own in the directory; removes unfinished parts.
 void make_parts(const FrameSource& source, const MakeParts& work, const Lanes& lanes, const Dir& directory,
                 Gate& gate, const Context& context);
 
-// Receives all frames in order.
+// Passes all frames to `take` in order.
 void make_stream(const FrameSource& source, const Lanes& lanes, const Context& context,
                  const std::function<void(ConstBytes frame)>& take);
 

@@ -23,7 +23,8 @@ PartRange range_of(const ChunkManifest& manifest, std::size_t part) {
           static_cast<std::size_t>(end - manifest.frames.begin())};
 }
 
-// Where the members are below the source: it is what was packed, under whatever name, or holds what was.
+// The members' files at or below the source,
+// which is what was packed (maybe renamed) or the directory that holds it.
 std::vector<Origin> origins_below(const ChunkManifest& manifest, const std::vector<std::size_t>& parts,
                                   const std::string& source, const Context& context) {
   const std::vector<Member>& members = manifest.layout.members();
@@ -45,7 +46,7 @@ std::vector<Origin> origins_below(const ChunkManifest& manifest, const std::vect
     std::string path = one_top ? source + rest(members[m]) : join(source, members[m].path);
     if (one_top && !exists(context.os, path)) path = join(source, members[m].path);
     if (!exists(context.os, path))
-      throw Error(path, fmt::format("is not there; '{}' was packed into {}", members[m].path, manifest.name));
+      throw Error(path, fmt::format("is missing; '{}' was packed into {}", members[m].path, manifest.name));
     origins[m] = origin_of(path, status(context.os, path));
     if (origins[m].size != members[m].size)
       throw Error(path, fmt::format("has {} bytes, {} were packed", origins[m].size, members[m].size));
@@ -101,8 +102,8 @@ void remake_parts(const ChunkManifest& manifest, const Dir& out, const Dir& stag
     if (content == manifest.frames[f].xxh3) return;
     throw Error(
         names(f),
-        fmt::format("is not what was packed into {} any more (or is not the same file): the content of "
-                    "frame {} has another XXH3. With the file as it was, the part can be made again",
+        fmt::format("is not the file that was packed into {}, or has changed: the content of frame {} has "
+                    "another XXH3. Only the original file can make the part again",
                     manifest.parts[manifest.frames[f].part].path, f));
   };
   work.done = [&](const PartRange& range, const MadePart& made) {

@@ -30,7 +30,7 @@ std::size_t longest_component(std::string_view path) {
   return longest;
 }
 
-// The members by path, and what is on disk where no member is.
+// The members by path, and what is on disk at other paths.
 class Names {
  public:
   Names(const std::vector<Member>& members, const OnDisk& on_disk) : on_disk_(on_disk) {
@@ -44,12 +44,12 @@ class Names {
     return found != sorted_.end() && (*found)->path == path ? *found : nullptr;
   }
 
-  // What is or will be at this path; a member's name makes directories of what it passes through. Errors: it
-  // was asked for more often than links that mean well need.
+  // What is or will be at this path; a member's path implies the directories above it.
+  // Error: more calls than harmless links need.
   std::optional<DiskEntry> at(const std::string& path) const {
     constexpr std::size_t kAlways = 200'000, kForEach = 64;
     if (++asked_ > kAlways + kForEach * sorted_.size())
-      throw Error(path, "the symbolic links around it are too many and too long to be looked into");
+      throw Error(path, "the symbolic links around it are too many and too long to be checked");
     if (const auto found = lower_bound(path); found != sorted_.end()) {
       const Member& member = **found;
       if (member.path == path && member.type == MemberType::symlink)
@@ -62,7 +62,7 @@ class Names {
     return on_disk_ ? on_disk_(path) : std::nullopt;
   }
 
-  // Names that are there twice, and members below what is not a directory.
+  // Errors: a path that appears twice; a member below something that is not a directory.
   void check_places() const {
     std::vector<const Member*> around;  // members that this one may lie in
     for (const Member* member : sorted_) {
@@ -88,12 +88,12 @@ class Names {
   mutable std::size_t asked_ = 0;
 };
 
-// Where a link at `path` with this text leads. The text may climb at its beginning, and behind the name of
-// what is a directory now and stays one: climbing from behind another link could end anywhere, and from
-// behind a name that is not there as soon as a later archive makes a link of it. So no chain of links has to
-// be followed, and what is inside stays inside whatever is unpacked beside it.
+// Where a link at `path` with this text leads. ".." may stand at the start of the text, and after the name of
+// what is a directory now and stays one. After another link ".." could lead anywhere, and after a missing
+// name too, once a later archive makes a link of that name. With this rule no chain of links has to be
+// followed, and later archives cannot change what is safe now.
 std::string landing(const std::string& path, const std::string& text, const Names& names) {
-  constexpr int kMostClimbs = 64;  // behind names; each asks for what is there
+  constexpr int kMostClimbs = 64;  // after names; each needs a look-up
   const auto leads_out = [&](const std::string& why) {
     return Error(path,
                  fmt::format("is a symbolic link to '{}', which leads out of the directory{}", text, why));
@@ -101,7 +101,7 @@ std::string landing(const std::string& path, const std::string& text, const Name
   if (text.starts_with('/')) throw leads_out("");
   const std::size_t slash = path.rfind('/');
   std::vector<std::string> at = components(slash == std::string::npos ? "" : path.substr(0, slash));
-  std::size_t directories = at.size();  // so many components are known to be some
+  std::size_t directories = at.size();  // how many components are known to be directories
   int climbs = 0;
   for (const std::string& step : components(text)) {
     if (step != "..") {
@@ -113,9 +113,9 @@ std::string landing(const std::string& path, const std::string& text, const Name
       const std::string there = fmt::format(
           "{}", fmt::join(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(directories) + 1, "/"));
       const std::optional<DiskEntry> entry = names.at(there);
-      if (++climbs > kMostClimbs) throw leads_out(" or does not: it climbs too often to be looked into");
+      if (++climbs > kMostClimbs) throw leads_out(" or may do so: it has too many '..' to be checked");
       if (!entry || entry->kind != DiskEntry::Kind::directory)
-        throw leads_out(fmt::format(" or may come to: it climbs from '{}', which is {}", there,
+        throw leads_out(fmt::format(" or may later do so: it goes up from '{}', which is {}", there,
                                     entry ? "not a directory" : "not there"));
     }
     at.pop_back();
@@ -138,10 +138,10 @@ std::string first_link(const std::string& path, const Names& names, std::string&
   }
 }
 
-// Returns where the link leads as far as its own text tells. A link of the archive is checked where it
-// stands; one that was there before, where another leads through it.
+// Returns where the link leads by its own text.
+// Also checks links on disk that it leads through; links of the archive are checked for themselves.
 std::string check_link(const Member& link, const Names& names) {
-  constexpr int kMostLinks = 40;  // the kernel's own limit: what needs more leads nowhere
+  constexpr int kMostLinks = 40;  // the kernel's own limit; it follows no more
   const std::string own = landing(link.path, link.target, names);
   std::string text, end = own;
   for (int links = 0; links < kMostLinks; ++links) {
@@ -163,20 +163,21 @@ void check_safe_name(const Member& member) {
   if (!is_inner_path(member.path))
     throw Error(
         member.path,
-        "is not a name below the directory that is unpacked into (absolute, or with '..'); nothing of "
-        "it was written");
+        "is not a name inside the directory that is unpacked into (it is absolute or has '..'); it was "
+        "not written");
   for (const std::string& component : components(member.path))
     if (component.starts_with('.') && (component.ends_with(".unpack") || component.ends_with(".pack")))
-      throw Error(member.path,
-                  fmt::format("'{}' is a name of this program's own records; nothing of an archive gets it",
-                              component));
-  // What the system would refuse later, when other members have their names.
+      throw Error(
+          member.path,
+          fmt::format("'{}' is reserved for this program's own records; an archive must not contain it",
+                      component));
+  // The system would refuse these later, when other members are already in place.
   const std::size_t longest = std::max(member.path.size(), member.target.size());
   if (longest >= PATH_MAX || longest_component(member.path) > NAME_MAX)
     throw Error(
         member.path.substr(0, 100) + "...",
         fmt::format(
-            "has a name or target that is longer than the system takes ({} bytes, {} in one component)",
+            "has a name or target that is longer than the system allows ({} bytes, {} in one component)",
             PATH_MAX - 1, NAME_MAX));
 }
 

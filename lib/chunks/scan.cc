@@ -21,8 +21,8 @@
 namespace planesmith::chunks {
 namespace {
 
-constexpr std::uint64_t kSegment = 256 * kMiB;  // looked through by one thread; a multiple of kHoleBlock
-constexpr std::size_t kGlance = 4 * kKiB;  // of a block that is not all zeros, this much usually shows it
+constexpr std::uint64_t kSegment = 256 * kMiB;  // searched by one thread; a multiple of kHoleBlock
+constexpr std::size_t kGlance = 4 * kKiB;       // usually enough to see that a block is not all zeros
 
 // Whether a link is one of a Hugging Face snapshot: REPOSITORY/snapshots/REVISION/... -> REPOSITORY/blobs/...
 bool is_blob_of_snapshot(const std::string& link_dir, const std::string& target) {
@@ -95,7 +95,7 @@ class Walker {
                             strerror(errno)));
   }
 
-  // Links to what is packed besides stay links, also in a snapshot.
+  // Links to other packed files stay links, also in a snapshot.
   bool is_snapshot_link(const std::string& path) {
     if (!exists(context_.os, path)) return false;
     const std::string target = real_path(path), dir = real_path(parent_of(path));
@@ -109,9 +109,8 @@ class Walker {
     if (links.empty()) return;
     const std::size_t shown = std::min(links.size(), kShown);
     throw Error(
-        fmt::format("symbolic links that lead, or may come to lead, to what is not packed, so that they "
-                    "could not be unpacked: "
-                    "{}{}; --dereference packs what links lead to",
+        fmt::format("symbolic links that lead, or may later lead, out of what is packed cannot be unpacked: "
+                    "{}{}; --dereference packs the targets of links",
                     fmt::join(links.begin(), links.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
                     shown == links.size() ? "" : fmt::format(" and {} others", links.size() - shown)));
   }
@@ -120,7 +119,7 @@ class Walker {
     try {
       compact(Json(text));
     } catch (const Error&) {
-      throw Error(path, "a name or link that is not valid UTF-8 cannot stand in a manifest; rename it");
+      throw Error(path, "a name or link that is not valid UTF-8 cannot be in a manifest; rename it");
     }
   }
 
@@ -129,14 +128,14 @@ class Walker {
   Tree tree_;
   std::vector<std::string> roots_;  // of the sources, without links
   std::map<std::pair<dev_t, ino_t>, std::string> by_inode_;
-  std::set<std::pair<dev_t, ino_t>> around_;  // directories that are being walked through
+  std::set<std::pair<dev_t, ino_t>> around_;  // directories that the walk is in
 };
 
 bool all_zeros(ConstBytes bytes) {
   return bytes.empty() || (bytes[0] == 0 && memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
-// Reads what it takes to know: a glance at the beginning, the rest only where that is all zeros.
+// Reads the beginning of the block, and the rest only if that is all zeros.
 bool is_hole(const File& file, std::uint64_t offset, std::vector<std::uint8_t>& buffer) {
   const Bytes block(buffer.data(), kHoleBlock);
   file.read(block.first(kGlance), offset);
@@ -145,13 +144,13 @@ bool is_hole(const File& file, std::uint64_t offset, std::vector<std::uint8_t>& 
   return all_zeros(block.subspan(kGlance));
 }
 
-// The data in [begin, end) of the file, begin a multiple of kHoleBlock; a block cut short by the file's end
-// is data.
+// The data in [begin, end) of the file; begin is a multiple of kHoleBlock.
+// A block cut short by the file's end is data.
 std::vector<Extent> find_data(const Context& context, const File& file, std::uint64_t begin,
                               std::uint64_t end) {
   std::vector<Extent> extents;
   std::vector<std::uint8_t> buffer(kHoleBlock);
-  std::uint64_t hole_until = begin, data_until = begin;  // what the file system says, as far as it was asked
+  std::uint64_t hole_until = begin, data_until = begin;  // what the file system has told so far
   for (std::uint64_t at = begin; at < end; at += kHoleBlock) {
     if (at % kSegment == 0) context.check_stop();
     const std::uint64_t size = std::min(kHoleBlock, end - at);
@@ -197,7 +196,7 @@ void find_holes(Tree& tree, const Context& context) {
       append_extent(tree.members[segment.member].extents, extent.offset, extent.size);
 }
 
-// A source's name among the members, also where it is given as "." or "x/..".
+// A source's name among the members, also for "." or "x/..".
 std::string member_name(const std::string& source) {
   std::string path = source;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -219,8 +218,9 @@ Origin origin_of(std::string path, const struct stat& st) {
 void check_unchanged(const File& file, const Origin& origin) {
   const Origin now = origin_of(origin.path, file.status());
   if (now.size != origin.size || now.inode != origin.inode || now.mtime_ns != origin.mtime_ns)
-    throw Error(origin.path,
-                "was changed while it was being packed; run the same command again when it is at rest");
+    throw Error(
+        origin.path,
+        "was changed while it was being packed; run the same command again when nothing writes to it");
 }
 
 Tree scan(const ScanOptions& options, const Context& context) {

@@ -1,4 +1,4 @@
-// The tar stream of what is on disk: any piece of it, read from the files when asked for.
+// Any piece of the tar stream, read from the files on disk on demand.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace planesmith::chunks {
 
-// Fills `to` with the stream's bytes from `offset` on. Errors: a file that was changed since the scan.
+// Fills `to` with the stream's bytes from `offset` on. Error: a file has changed since the scan.
 void read_stream(const Layout& layout, const std::vector<Origin>& origins, const Context& context,
                  std::uint64_t offset, Bytes to);
 

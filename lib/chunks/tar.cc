@@ -79,8 +79,8 @@ struct HeaderText {
   bool complete = false;
 };
 
-// No data and no end follow a header, but archive_write_free() would write both, and after
-// archive_write_fail() it leaks: so what comes after the header is refused here.
+// Only the header is wanted, but archive_write_free() would write data and an end too, and after
+// archive_write_fail() it leaks. So this refuses everything after the header.
 la_ssize_t append(archive*, void* to, const void* bytes, std::size_t n) {
   HeaderText& header = *static_cast<HeaderText*>(to);
   if (header.complete) return -1;
@@ -91,7 +91,7 @@ la_ssize_t append(archive*, void* to, const void* bytes, std::size_t n) {
 }  // namespace
 
 #ifdef PLANESMITH_PORTABLE
-// The portable build's libarchive takes names for UTF-8 in every locale: the machine may have none but C.
+// The portable build's libarchive treats names as UTF-8 in every locale: the machine may only have C.
 Utf8Locale::Utf8Locale() = default;
 Utf8Locale::~Utf8Locale() = default;
 #else
@@ -117,15 +117,15 @@ std::string tar_header(const Member& member) {
     if (!fine)
       throw Error(member.path, fmt::format("no tar header can be made: {}", archive_error_string(out.get())));
   };
-  // All that could be left to a default is said, so that a default that changes changes nothing here.
+  // Sets every option explicitly, so that a changed default changes nothing here.
   check(archive_write_set_format_pax_restricted(out.get()) == ARCHIVE_OK);
   check(archive_write_set_format_option(out.get(), "pax", "hdrcharset", "UTF-8") == ARCHIVE_OK);
-  check(archive_write_set_bytes_per_block(out.get(), 0) == ARCHIVE_OK);  // pass everything on at once
+  check(archive_write_set_bytes_per_block(out.get(), 0) == ARCHIVE_OK);  // unbuffered
   check(archive_write_open(out.get(), &header, nullptr, append, nullptr) == ARCHIVE_OK);
   check(archive_write_header(out.get(), entry.get()) == ARCHIVE_OK);
   if (member.type == MemberType::file && member.sparse()) {
-    // The sparse map comes out with the first byte of the file, which is taken off again where it is not in a
-    // hole.
+    // Writing the file's first byte makes libarchive write the sparse map. The byte is removed again unless
+    // it lies in a hole and was not written.
     check(archive_write_data(out.get(), "", 1) == 1);
     if (!member.extents.empty() && member.extents.front().offset == 0) header.bytes.pop_back();
   }

@@ -1,5 +1,5 @@
-// Single tar headers (pax, with the "GNU sparse 1.0" form for files with holes), written and read by
-// libarchive.
+// Single tar headers (pax, with the "GNU sparse 1.0" form for files with holes),
+// written and read by libarchive.
 #pragma once
 
 #include <locale.h>
@@ -13,24 +13,24 @@ struct archive_entry;
 
 namespace planesmith::chunks {
 
-// All that comes before the member's data: extended header, header, sparse map; a multiple of 512 bytes.
-// Owner and group are 0, the time is 0: the same member gives the same bytes. Uses path, type, mode, size,
-// target, extents.
+// Everything before the member's data: extended header, header, sparse map;
+// a multiple of 512 bytes. Owner, group and time are 0, so the same member
+// gives the same bytes. Uses path, type, mode, size, target, extents.
 std::string tar_header(const Member& member);
 
-// What writes them: a set is continued by the same only.
+// The version of the library that writes them; only the same version continues a set.
 std::string tar_writer_version();
 
-// The other way round: what these bytes say about the member. Errors: anything but exactly one header.
+// The inverse: the member that these bytes describe. Error: anything but exactly one header.
 Member parse_tar_header(std::string_view header);
 
-// An entry as libarchive read it, under a Utf8Locale. "." components and slashes at the end of the path are
-// dropped (an empty path is the directory packed as "."); whether the path may be used is for the caller to
-// ask. Errors: what is neither file, directory nor link, by name.
+// The member of an entry that libarchive read; needs a Utf8Locale. Drops "." components and slashes at the
+// end of the path (an empty path is the directory packed as "."); the caller must check whether the path is
+// safe. Error, by name: neither file, directory nor link.
 Member member_of(archive_entry* entry);
 
-// libarchive takes names through the C library's character set. While this lives it is UTF-8 in this thread,
-// whatever the user's locale.
+// libarchive converts names by the C library's character set. While this object lives that is UTF-8 in this
+// thread, independent of the user's locale.
 class Utf8Locale {
  public:
   Utf8Locale();

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kLock = "lock";
 
 mode_t current_umask() {
-  const mode_t mask = ::umask(077);  // there is no call that only asks
+  const mode_t mask = ::umask(077);  // no call only reads it
   ::umask(mask);
   return mask;
 }
@@ -61,7 +61,7 @@ OnDisk Target::on_disk() const {
   };
 }
 
-// Set-user-id and set-group-id stay away: the owner they would act for is not the one who packed.
+// Without set-user-id and set-group-id: the owner of the unpacked file is not the owner of the packed one.
 mode_t Target::mode_of(const Member& member) const {
   return preserve_modes_ ? member.mode & 01777 : member.mode & 0775 & ~umask_;
 }
@@ -128,7 +128,7 @@ void Target::put_file(std::size_t index, const Member& member) const {
   }
   if (there) require_force(to);
   file.chmod(mode_of(member));
-  file.sync_all();  // the mode, too
+  file.sync_all();  // including the mode
   file.close();
   staging_.rename(staged(index), dir_, to);
 }
@@ -139,7 +139,7 @@ void Target::put_link(std::size_t index, const Member& member) const {
   const auto there = dir_.look(to);
   if (there && S_ISDIR(there->st_mode))
     throw Error(dir_.path_of(to), "is a directory, in the way of a link of this name");
-  bool same = false;  // in contents, but another file: the link takes its place
+  bool same = false;  // another file with the same contents, which the link replaces
   if (there && hard) {
     const struct stat file = dir_.status(member.target);
     if (there->st_ino == file.st_ino && there->st_dev == file.st_dev) return;
@@ -177,7 +177,7 @@ Target::~Target() {
   lock_.clear();
   try {
     dir_.rmdir(name_);
-  } catch (const Error&) {  // the next run will
+  } catch (const Error&) {  // the next run removes it
   }
 }
 
@@ -190,7 +190,7 @@ void Target::give_up() const noexcept {
 
 std::uint64_t next_data(const Context& context, const File& file, std::uint64_t at, std::uint64_t end) {
   const off_t data = context.os.lseek(file.fd(), static_cast<off_t>(at), SEEK_DATA);
-  if (data < 0) return errno == ENXIO ? end : at;  // or a file system that cannot tell
+  if (data < 0) return errno == ENXIO ? end : at;  // at: the file system cannot tell holes
   return std::min(static_cast<std::uint64_t>(data), end);
 }
 

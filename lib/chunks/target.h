@@ -1,4 +1,4 @@
-// The directory that is unpacked into: what is put there comes whole, and nothing is put outside.
+// The directory that is unpacked into. Files appear there complete, and nothing is written outside it.
 #pragma once
 
 #include <string>
@@ -13,17 +13,18 @@
 
 namespace planesmith::chunks {
 
-// Everything is first written into the directory `.NAME.unpack` in the target (the same file system), which
-// is this user's alone, and moved from there under its name when it is whole, verified and durable. All of it
-// works by directory handles: others who change the target meanwhile cannot lead it outside.
+// Files are first written into the private directory `.NAME.unpack` in the target (the same file system), and
+// renamed to their final names when they are complete, verified and durable. All operations use directory
+// handles, so that other processes that change the target meanwhile cannot lead them outside.
 class Target {
  public:
-  // Makes the directories and takes a lock. force: replace files that are there with other contents.
-  // preserve_modes: as the archive has them; else as a umask leaves them, and not for all to write.
-  // Errors: another run unpacks a set of this name here; the staging directory is not this user's alone.
-  Target(const Target&) = delete;
+  // Makes the directories and takes a lock. force: replace existing files with other contents.
+  // preserve_modes: modes as in the archive, without set-user-id and set-group-id; else reduced by the umask
+  // and never writable for others. Errors: another run unpacks a set of this name here; other users can write
+  // to the staging directory.
   Target(const std::string& dir, const std::string& name, bool force, bool preserve_modes,
          const Context& context);
+  Target(const Target&) = delete;
 
   const Dir& dir() const { return dir_; }
   const Dir& staging() const { return staging_; }
@@ -31,34 +32,34 @@ class Target {
   static std::string staged(std::size_t index) { return std::to_string(index); }  // in staging()
   OnDisk on_disk() const;                                                         // must not outlive this
 
-  // Writes bytes of a staged file; made where it is not there.
+  // Writes bytes of a staged file; makes it if it is missing.
   void write(std::size_t index, std::uint64_t offset, ConstBytes bytes) const;
   void set_size(std::size_t index, std::uint64_t size) const;
-  // Whether an earlier run left this staged file; it can be written to then, whatever mode it had got.
+  // Whether an earlier run left this staged file; makes it writable, since it may have its final mode.
   bool reopen(std::size_t index) const;
 
-  void sync_staged(std::size_t index) const;  // its contents and size are durable after this
-  void sync_directories() const;              // and after this the names given so far
+  void sync_staged(std::size_t index) const;  // makes its contents and size durable
+  void sync_directories() const;              // makes all final names so far durable
 
-  // Makes a directory and those above it. Errors: what is there and is not a directory, symbolic links to
-  // directories included.
+  // Makes a directory and those above it.
+  // Error: something else is there, also a symbolic link to a directory.
   void make_directory(const std::string& member);
-  // Moves a staged file under its name when its contents and mode are durable, which several threads may do
-  // at once; its directory must have been made. Where the same contents are there already they stay. Errors:
-  // other contents, without force.
+  // Makes a staged file's contents and mode durable and renames it to its final name;
+  // its directory must exist. Several threads may do so at once. An existing file
+  // with the same contents stays. Error: one with other contents, without force.
   void put_file(std::size_t index, const Member& member) const;
   void put_link(std::size_t index, const Member& member) const;  // symbolic or hard
-  void set_mode(const Member& member) const;  // of a file or directory that has its name, where it is another
+  void set_mode(const Member& member) const;  // of a file or directory under its final name
 
-  ~Target();  // with the staging directory, where nothing is left in it
+  ~Target();  // removes the staging directory if it is empty
 
-  // Forgets what is staged; give_up() without a word about failures.
+  // Remove staged files; remove_staged() and give_up() ignore failures.
   void remove_staged(std::size_t index) const noexcept;
   void remove_all_staged() const;
   void give_up() const noexcept;
 
  private:
-  void require_force(const std::string& member) const;  // to put something else in its place
+  void require_force(const std::string& member) const;  // Error without it
   mode_t mode_of(const Member& member) const;
 
   const std::string name_;  // of the staging directory
@@ -70,9 +71,9 @@ class Target {
   std::unordered_set<std::string> made_;  // directories known to be there
 };
 
-// Whether two files hold the same bytes. Holes of both are passed over.
+// Whether two files hold the same bytes. Skips holes that both have.
 bool same_contents(const Context& context, const File& a, const File& b);
-// Where data of the file begins again at or behind `at`; `end` where nothing but a hole comes before it.
+// The offset of the file's first data at or after `at`; `end` if only a hole comes before `end`.
 std::uint64_t next_data(const Context& context, const File& file, std::uint64_t at, std::uint64_t end);
 
 }  // namespace planesmith::chunks

@@ -12,7 +12,7 @@
 namespace planesmith::chunks {
 namespace {
 
-constexpr std::uint64_t kBatch = 4 * kGiB;  // content between two points that a later run can go on from
+constexpr std::uint64_t kBatch = 4 * kGiB;  // content between two points from which a later run can continue
 
 }  // namespace
 
@@ -53,8 +53,8 @@ void FrameUnpacker::unpack_batches(Target& target) {
   context_.progress.begin(feed_ ? "fetching and unpacking" : "unpacking", total);
   if (feed_) {
     for (const std::size_t f : needed_)
-      if (f < written_.size()) written_[f] = false;  // for one of its files it has to come again
-    save_state(target);                              // the journal belongs to it
+      if (f < written_.size()) written_[f] = false;  // one of its files needs it again
+    save_state(target);                              // the journal extends this record
     journal_->begin(written_);
     feed_->expect(needed_);
   }
@@ -82,13 +82,13 @@ void FrameUnpacker::unpack_batches(Target& target) {
     begin = end;
   }
   install(target, m_.frames.size());
-  if (stream_) {  // the one that writes to the pipe shall not fail, nor have written too much unnoticed
+  if (stream_) {  // reads to the end, so that the pipe's writer does not fail and excess bytes are noticed
     std::uint64_t rest = m_.packed_size() - std::min(m_.packed_size(), stream_->position());
     std::vector<std::uint8_t> buffer(kMiB);
     while (const std::size_t n = stream_->read(buffer)) {
       if (n > rest)
         throw stream_->error(m_.packed_size(), ErrorCode::difference,
-                             "there is more than the manifest tells of");
+                             "there is more data than the manifest describes");
       rest -= n;
     }
     if (rest != 0)
@@ -98,8 +98,8 @@ void FrameUnpacker::unpack_batches(Target& target) {
   context_.progress.end();
 }
 
-// Threads write into files of their own as long as there are enough of them: two that write into one wait for
-// each other.
+// Each thread writes into files of its own while there are enough files,
+// because two threads that write into one file wait for each other.
 void FrameUnpacker::unpack_frames(const Target& target, std::span<const std::size_t> frames) {
   std::vector<std::vector<std::size_t>> by_file;
   std::size_t last = m_.layout.members().size() + 1;
@@ -112,7 +112,7 @@ void FrameUnpacker::unpack_frames(const Target& target, std::span<const std::siz
   std::vector<std::size_t> lengths;
   for (const auto& of_file : by_file) lengths.push_back(of_file.size());
   Gate gate;
-  std::size_t next = 0;  // to be read from the stream
+  std::size_t next = 0;  // index of the next frame to read from the stream
   std::vector<std::unique_ptr<FrameReader>> readers(static_cast<std::size_t>(threads_));
   const auto threads = static_cast<std::size_t>(threads_);
   const auto work = [&](std::size_t file, std::size_t i, int w, std::size_t) {
@@ -161,8 +161,8 @@ ConstBytes FrameUnpacker::content_of(FrameReader& reader, ConstBytes frame, std:
       context_.progress.say(error.what());
       if (!feed_->read_again(f, frame))
         throw Error(ErrorCode::difference, part,
-                    fmt::format("frame {} came wrong every time; the part there is damaged or was replaced. "
-                                "What is right is kept: the same command goes on from there",
+                    fmt::format("frame {} was wrong at every try; the part on the server is damaged or was "
+                                "replaced. Finished work is kept, and the same command continues from there",
                                 f))
             .at(m_.frames[f].offset);
     }
@@ -180,13 +180,13 @@ void FrameUnpacker::write_frame(const Target& target, std::size_t f, ConstBytes 
   });
 }
 
-// Gives the files whose data are complete their names.
+// Gives the complete files their final names.
 void FrameUnpacker::install(Target& target, std::size_t frames_done) {
   const std::size_t begin = installed_;
   for (; installed_ < jobs_.size() && jobs_[installed_].end <= frames_done; ++installed_)
     target.make_directory(parent_of(jobs_[installed_].path));
-  // What the record tells of, and whose part may be gone, is not moved into a directory that a crash takes
-  // away.
+  // Files in the record, whose parts may be removed already,
+  // must not be moved into a directory that is not durable yet.
   if (frames_done_ != 0 && installed_ != begin) target.sync_directories();
   parallel_for(installed_ - begin, threads_, [&](std::size_t i, int) {
     const Job& job = jobs_[begin + i];
@@ -211,13 +211,12 @@ void FrameUnpacker::put_links_and_modes(Target& target) {
     target.make_directory(parent_of(links_[i].path));
     target.put_link(jobs_.size() + i, links_[i]);
   }
-  for (std::size_t i = directories_.size(); i-- > 0;)
-    target.set_mode(directories_[i]);  // what is inside before what is around it
+  for (std::size_t i = directories_.size(); i-- > 0;) target.set_mode(directories_[i]);  // inner ones first
 }
 
-// What a later run could not go on from is not left behind.
+// Removes staged files from which a later run could not continue.
 void FrameUnpacker::forget_unfinished(const Target& target) const {
-  if (feed_ && frames_done_ + written_.size() != 0) return;  // the journal tells what is of use
+  if (feed_ && frames_done_ + written_.size() != 0) return;  // the journal says what a later run can use
   for (std::size_t i = 0; i < jobs_.size() + links_.size(); ++i)
     if (i >= jobs_.size() || jobs_[i].first >= frames_done_ || jobs_[i].end <= frames_done_)
       target.remove_staged(i);

@@ -1,5 +1,4 @@
-// Which members, frames and parts an unpacking needs, given what is there and what an interrupted run has
-// left.
+// Which members, frames and parts an unpacking needs, given what is there and what an interrupted run left.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,13 +39,13 @@ void FrameUnpacker::choose_members() {
     if (member.type == MemberType::file) made_as[i] = member.path;
     if (member.type == MemberType::hardlink) {
       const auto [made, is_new] = made_as.try_emplace(file_at.at(member.target), member.path);
-      if (is_new) continue;  // only another name of the file is wanted: the file gets that name
+      if (is_new) continue;  // only the link is wanted so far: the file gets that name
       links_.push_back(member);
       links_.back().target = made->second;
     }
   }
   if (made_as.empty() && directories_.empty() && links_.empty() && !filter.everything())
-    throw Error("no member of the archive is wanted by --include and --exclude");
+    throw Error("no member of the archive matches --include and --exclude");
   job_of_.assign(members.size(), made_as.size());
   for (const auto& [i, path] : made_as) {
     const Member& member = members[i];
@@ -69,13 +68,13 @@ void FrameUnpacker::choose_threads() {
       static_cast<std::uint64_t>(std::max(context_.threads, 1)), context_.memory / each));
 }
 
-// Of what is unpacked: a record of another set, or of another choice of members, is of no use.
+// Identifies what is unpacked: a record of another set or another choice of members is ignored.
 std::string FrameUnpacker::fingerprint() const {
   return sha256_hex(compact(Json{
       {"manifest", sha256_hex(to_json(m_))}, {"include", options_.include}, {"exclude", options_.exclude}}));
 }
 
-// Whether an earlier run of the same unpacking has left its record.
+// Loads the record of an earlier run of the same unpacking; false: there is no such record.
 bool FrameUnpacker::load_state(const Dir& staging) {
   if (feed_) journal_ = std::make_unique<FrameJournal>(staging, fingerprint(), context_);
   if (staging.exists(kState)) {
@@ -88,14 +87,13 @@ bool FrameUnpacker::load_state(const Dir& staging) {
       return true;
     }
     if (!options_.force && !state.empty())
-      throw Error(
-          staging.path_of(kState),
-          "an unpacking of something else was interrupted here; finish that first, or give it up with -f");
+      throw Error(staging.path_of(kState),
+                  "unpacking something else was interrupted here; finish that first, or give it up with -f");
   }
   return false;
 }
 
-// For a dry run: what is there, which stays as it is.
+// For a dry run: looks at what is there without changing it.
 void FrameUnpacker::look_beforehand() {
   if (!exists(context_.os, options_.out)) return;
   const Dir dir = Dir::open(context_.os, options_.out);
@@ -107,11 +105,11 @@ void FrameUnpacker::look_beforehand() {
   look_for_kept_files(dir, [&](std::size_t i) { return staging && staging->exists(Target::staged(i)); });
 }
 
-// Ours, but whatever is in it: what cannot be used is told of, and counts as nothing.
+// An unusable record is reported and treated as missing.
 Json FrameUnpacker::read_state(const Dir& staging) const {
   try {
     const File file = staging.open_read(kState);
-    // A parser takes some times as much as the text, and the frames' buffers come beside it.
+    // A parser needs several times the text's memory, and the frames' buffers need memory too.
     std::string text(std::min<std::uint64_t>(file.size(), context_.memory / 16), '\0');
     file.read({reinterpret_cast<std::uint8_t*>(text.data()), text.size()}, 0);
     Json state = parse_json(text, file.path(), 64, context_.memory / 4);
@@ -120,12 +118,12 @@ Json FrameUnpacker::read_state(const Dir& staging) const {
       return state;
     throw Error(file.path(), "is not a record of this program");
   } catch (const Error& error) {
-    context_.progress.say(fmt::format("{}; unpacking begins anew", error.what()));
+    context_.progress.say(fmt::format("{}; unpacking starts again from the beginning", error.what()));
     return Json::object();
   }
 }
 
-// A record counts for the very files that it names. Unfinished ones lie where no one else can write.
+// Finished files are recorded with their stamps. Unfinished ones need none: other users cannot write there.
 void FrameUnpacker::save_state(const Target& target) const {
   Json finished = finished_, unfinished = Json::object();
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
@@ -144,7 +142,7 @@ void FrameUnpacker::save_state(const Target& target) const {
 bool FrameUnpacker::has_contents_of(const File& file, const Member& member, Bytes buffer) const {
   if (file.size() != member.size) return false;
   Xxh3Stream hash;
-  std::uint64_t data = 0;  // nothing but zeros before it
+  std::uint64_t data = 0;  // the file has only zeros before this offset
   for (std::size_t b = 0; b < member.blocks.size(); ++b) {
     const std::uint64_t at = b * kDigestBlock, size = std::min(kDigestBlock, member.size - at);
     if (at >= data) data = next_data(context_, file, at, member.size);
@@ -158,8 +156,8 @@ bool FrameUnpacker::has_contents_of(const File& file, const Member& member, Byte
   return true;
 }
 
-// Files that are there already need no frames; of the others, what an interrupted run has staged is not read
-// again.
+// Existing files with the right contents need no frames,
+// and of the others the frames that an interrupted run already wrote are not read again.
 void FrameUnpacker::look_for_kept_files(const Dir& dir, const std::function<bool(std::size_t)>& is_staged) {
   context_.progress.begin("looking at what is there", 0);
   StreamBuffers buffers(context_);
@@ -217,8 +215,7 @@ void FrameUnpacker::check_space() const {
   for (const Job& job : jobs_)
     if (!job.kept && job.from == job.first && !(feed_ && job.staged))
       needed += m_.layout.members()[job.member].data_size();
-  // Parts that are removed on the way make room, if they are on the same file system; that is not looked
-  // into.
+  // Parts removed on the way free space if they are on the same file system, which is not checked.
   if (options_.check_space)
     require_space(context_.os, options_.out, needed, options_.stream_delete ? result_.packed_bytes : 0);
 }

@@ -1,5 +1,5 @@
-// Unpacking without a manifest: one stream, one tar or several, one after the other. Nothing tells beforehand
-// whether it is whole, so files get their names when all of it was read.
+// Unpacking without a manifest: one stream of one tar or several. Only its end shows whether it is complete,
+// so files get their names after all of it was read.
 #include <archive.h>
 #include <archive_entry.h>
 #include <fmt/format.h>
@@ -24,15 +24,15 @@
 namespace planesmith::chunks {
 namespace {
 
-// libarchive over a ZstdStream. Exceptions do not pass through C code, so they are kept here meanwhile.
+// libarchive over a ZstdStream. Exceptions cannot pass through C code, so they are kept here and rethrown.
 class TarStream {
  public:
-  // name: of what the content comes from, for messages.
+  // name: of the content's source, for messages.
   TarStream(ZstdStream& content, std::string name, const Context& context)
       : content_(content), name_(std::move(name)), context_(context) {
     if (!in_) throw std::bad_alloc();
     require(archive_read_support_format_tar(in_.get()));
-    // What follows a tar's end is another tar, or zeros; anything else is an error.
+    // Only another tar or zeros may follow a tar's end.
     require(archive_read_set_format_option(in_.get(), "tar", "read_concatenated_archives", "1"));
     require(archive_read_open(in_.get(), this, nullptr, &read, nullptr));
   }
@@ -71,20 +71,20 @@ class TarStream {
     }
   }
 
-  // libarchive wants whole blocks, also of the zeros that some programs put behind an archive.
+  // libarchive needs whole blocks, even of the zeros that some programs append to an archive.
   ConstBytes rest_of_padding() const {
     static constexpr std::uint8_t kZeros[kTarBlock] = {};
     const std::uint64_t over = read_ % kTarBlock;
     return ConstBytes(kZeros).first(over != 0 && content_.zeros_at_end() >= over ? kTarBlock - over : 0);
   }
 
-  // Whether there is something; false at the end.
+  // False at the end of the archive or entry; throws on failure.
   bool require(int result) {
     if (failure_) std::rethrow_exception(failure_);
     if (result == ARCHIVE_EOF) return false;
     if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return true;
     const char* const why = archive_error_string(in_.get());
-    throw Error(name_, fmt::format("what is packed is not a whole tar: {}",
+    throw Error(name_, fmt::format("the content is not a complete tar: {}",
                                    why == nullptr ? "no reason is known" : why));
   }
 
@@ -92,13 +92,13 @@ class TarStream {
   const std::string name_;
   const Context& context_;
   std::exception_ptr failure_;
-  std::uint64_t read_ = 0;  // bytes of the tar that libarchive was given
+  std::uint64_t read_ = 0;  // bytes of the tar that libarchive has got
   std::unique_ptr<archive, int (*)(archive*)> in_{archive_read_new(), &archive_read_free};
 };
 
 class StreamUnpacker {
  public:
-  // source: what the content comes from, for messages.
+  // source: name of the content's source, for messages.
   StreamUnpacker(std::string source, const UnpackOptions& options, Target& target, const Context& context)
       : source_(std::move(source)),
         filter_(options.include, options.exclude),
@@ -120,16 +120,17 @@ class StreamUnpacker {
       if (member.type == MemberType::file) stage(tar, index, member);
       members_[index] = std::move(member);
     }
-    while (!content.next().empty()) {  // what follows the tar's end; the last frame's checksum comes after it
+    // Reads what follows the tar's end, so that the last frame's checksum is checked too.
+    while (!content.next().empty()) {
     }
     if (content.zeros_at_end() < kTarEnd)
-      throw Error(source_, "what is packed is not a whole tar: it has no end; is a part missing?");
+      throw Error(source_, "the content is not a complete tar: it has no end; is a part missing?");
   }
 
   UnpackResult install() {
     check_safe(members_, target_.on_disk());
     if (members_.empty() && !filter_.everything())
-      throw Error("no member of the archive is wanted by --include and --exclude");
+      throw Error("no member of the archive matches --include and --exclude");
     UnpackResult result;
     const auto each = [&](auto wanted, auto put) {
       for (std::size_t i = 0; i < members_.size(); ++i)
@@ -158,7 +159,7 @@ class StreamUnpacker {
   }
 
  private:
-  // Where a member goes; one of the same name before it gives way, as it would with tar.
+  // The index for a member; it replaces an earlier one of the same name, as with tar.
   std::size_t place_for(const std::string& path) {
     const auto [at, is_new] = places_.try_emplace(path, members_.size());
     if (is_new) members_.emplace_back();
@@ -166,13 +167,13 @@ class StreamUnpacker {
     return at->second;
   }
 
-  // Names, links and maps of holes are kept until the end, however many an archive has.
+  // Names, links and maps of holes are kept until the end; this bounds their memory.
   void count_memory(const Member& member) {
     constexpr std::uint64_t kEach = 256;  // the member and its place in the index
     kept_ += kEach + sizeof(Member) + 2 * member.path.size() + member.target.size() +
              member.extents.size() * sizeof(Extent);
     if (kept_ > context_.memory / 2)
-      throw Error(source_, fmt::format("has more members than --memory {} has room for; give more",
+      throw Error(source_, fmt::format("has more members than --memory {} allows; give more",
                                        exact_size(context_.memory)));
   }
 
@@ -184,7 +185,7 @@ class StreamUnpacker {
     std::uint64_t offset = 0;
     while (tar.next_data(bytes, offset)) {
       if (offset > member.size || bytes.size() > member.size - offset)
-        throw Error(member.path, "has more data than it says");
+        throw Error(member.path, "has more data than its header says");
       if (!bytes.empty()) target_.write(index, offset, bytes);
     }
     target_.set_size(index, member.size);
@@ -197,10 +198,10 @@ class StreamUnpacker {
   const Context& context_;
   std::vector<Member> members_;                // wanted, in the order of their first appearance
   std::map<std::string, std::size_t> places_;  // by path, in members_
-  std::uint64_t kept_ = 0;                     // bytes of memory, about
+  std::uint64_t kept_ = 0;                     // approximate bytes of memory
 };
 
-// from: what the bytes come from, for messages.
+// from: name of the bytes' source, for messages.
 UnpackResult unpack_from(ByteSource& source, const std::string& from, const std::string& name,
                          const UnpackOptions& options, const Context& context) {
   ZstdStream content(source, context);
@@ -239,10 +240,10 @@ UnpackResult unpack(const ChunkSet& set, int input, const UnpackOptions& options
   const auto refuse = [](const char* why) { return Error(ErrorCode::usage, "", why); };
   if (options.stream_delete && (input >= 0 || !set.manifest))
     throw refuse(
-        "--stream-delete goes with part files and their manifest only: without one nothing is known to be "
-        "right before the end");
+        "--stream-delete needs part files and their manifest: without a manifest no part is verified "
+        "before the end");
   if (options.stream_delete && !(options.include.empty() && options.exclude.empty()))
-    throw refuse("--stream-delete removes parts whole; it does not go with --include and --exclude");
+    throw refuse("--stream-delete removes whole parts; it cannot be used with --include or --exclude");
   if (options.dry_run && !set.manifest)
     throw refuse("--dry-run needs a manifest; without one all parts would have to be read");
   return set.manifest ? unpack_frames(set, input, options, context)

@@ -37,7 +37,7 @@ class Findings {
   std::vector<Finding> all_;
 };
 
-// Parts that are there with the right size: the others are findings already.
+// Flags the parts that are there with the right size; adds findings for the others.
 std::vector<bool> check_sizes(const ChunkSet& set, const Context& context, Findings& findings) {
   std::vector<bool> usable(set.parts.size(), false);
   for (std::size_t p = 0; p < set.parts.size(); ++p) {
@@ -52,7 +52,7 @@ std::vector<bool> check_sizes(const ChunkSet& set, const Context& context, Findi
       findings.add({part.path, "", {}, fmt::format("has {} bytes, {} were expected", size, part.size)});
   }
   for (const std::string& extra : set.extra)
-    findings.add({name_of(extra), "", {}, "is not part of this set; `cat` would read it all the same"});
+    findings.add({name_of(extra), "", {}, "is not part of this set, but `cat` would read it too"});
   return usable;
 }
 
@@ -94,7 +94,7 @@ void check_sha256(const ChunkSet& set, const std::vector<bool>& usable, const Co
   });
 }
 
-// The tar headers, put together where they cross frames, and what lies between the members.
+// Checks tar headers, which may cross frames, and the padding between the members.
 class HeaderCheck {
  public:
   HeaderCheck(const Layout& layout, Findings& findings) : layout_(layout), findings_(findings) {}
@@ -105,7 +105,7 @@ class HeaderCheck {
       if (piece.kind == Piece::Kind::header) add_header(piece, part);
       if (piece.kind == Piece::Kind::padding &&
           std::any_of(part.begin(), part.end(), [](std::uint8_t b) { return b != 0; }))
-        findings_.add({"", "", piece.stream_offset, "the tar holds something between its members"});
+        findings_.add({"", "", piece.stream_offset, "the tar has data between its members"});
     });
   }
 
@@ -180,7 +180,7 @@ void check_members(const ChunkSet& set, const std::vector<bool>& usable, const C
           whole = false;
         }
       const Bytes content = reader->buffer(f);
-      if (!whole) memset(content.data(), 0, content.size());  // the members in it will be found out
+      if (!whole) memset(content.data(), 0, content.size());  // so that its members are findings too
       digests.add(at, content, {0, m.layout.size()});
       context.progress.advance(content.size());
     });

@@ -12,19 +12,19 @@
 namespace planesmith::chunks {
 
 struct VerifyOptions {
-  // Which digests of the parts to compare; one that the manifest lacks is replaced by the other.
+  // Which digests of the parts to compare; if the manifest lacks one, the other is compared.
   bool xxh3 = true, sha256 = false;
   bool deep = false;  // decompress everything; compare every frame, tar header and block of a member
 };
 
 struct Finding {
-  std::string part;                     // file name, or
-  std::string member;                   // path in the archive
-  std::optional<std::uint64_t> offset;  // in it
+  std::string part;                     // file name of a part, or empty
+  std::string member;                   // path of a member in the archive, or empty
+  std::optional<std::uint64_t> offset;  // in the part or member
   std::string what;
 };
 
-// All differences, in the order of the parts; empty: everything is as it should be.
+// All differences, sorted by member, part and offset; empty: none.
 std::vector<Finding> verify_chunks(const ChunkSet& set, const VerifyOptions& options, const Context& context);
 
 }  // namespace planesmith::chunks

@@ -41,7 +41,7 @@ ZstdStream::ZstdStream(ByteSource& source, const Context& context)
 
 ZstdStream::~ZstdStream() = default;
 
-// Reads on until so many bytes are there, or the end comes; how many there are.
+// Reads until `bytes` bytes are in the buffer, or to the end; returns how many there are.
 std::size_t ZstdStream::fill(std::size_t bytes) {
   const std::size_t there = input_.size() - begin_;
   if (there >= bytes) return there;
@@ -64,7 +64,7 @@ void ZstdStream::require_only_zeros() {
   }
 }
 
-// What comes next: a frame that can be decompressed whole, one that cannot, or nothing more.
+// What comes next: a frame that can be decompressed as a whole, one that must be in pieces, or the end.
 ZstdStream::Head ZstdStream::look_at_frame(Frame& frame) {
   constexpr std::size_t kSkippableHead = 8;
   for (;;) {
@@ -72,7 +72,7 @@ ZstdStream::Head ZstdStream::look_at_frame(Frame& frame) {
     if (there == 0) return Head::end;
     ZSTD_frameHeader header;
     const std::size_t result = ZSTD_getFrameHeader(&header, input_.data() + begin_, there);
-    if (input_[begin_] == 0) {  // padding; looked through when nothing else is in the buffer any more
+    if (input_[begin_] == 0) {  // padding; checked once the frames before it are done
       if (batch_size_ == 0) require_only_zeros();
       return Head::end;
     }
@@ -94,12 +94,12 @@ ZstdStream::Head ZstdStream::look_at_frame(Frame& frame) {
       }
       continue;
     }
-    if (header.frameContentSize > std::min(kLargestWhole, context_.memory / 8))
-      return Head::pieces;  // or not known
+    // An unknown size is a huge number.
+    if (header.frameContentSize > std::min(kLargestWhole, context_.memory / 8)) return Head::pieces;
     const std::size_t have = fill(frame_bound(header.frameContentSize));
     const std::size_t size = ZSTD_findFrameCompressedSize(input_.data() + begin_, have);
-    if (ZSTD_isError(size))
-      return Head::pieces;  // damaged, cut short or written very wastefully: let that tell
+    // Damaged, cut short or badly compressed; decompress_piece() finds out.
+    if (ZSTD_isError(size)) return Head::pieces;
     frame.begin = begin_;
     frame.size = size;
     frame.position = position();
@@ -108,8 +108,8 @@ ZstdStream::Head ZstdStream::look_at_frame(Frame& frame) {
   }
 }
 
-// Decompresses as many whole frames as there are threads, or as memory allows. False: the next frame is none,
-// or there is none.
+// Decompresses as many whole frames as threads and memory allow.
+// False: the next frame is not such a frame, or the stream has ended.
 bool ZstdStream::collect_batch() {
   input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(begin_));
   begin_ = batch_size_ = given_ = 0;

@@ -1,4 +1,4 @@
-// Decompresses a stream of zstd frames, the one that made it.
+// Decompresses a stream of zstd frames, made by any program.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,17 @@
 
 namespace planesmith::chunks {
 
-// Frames that say their size and are not too large are decompressed several at a time; others, piece by
-// piece. Memory is bounded by the context, whatever a frame claims.
+// Decompresses frames that say their size and are not too large several at a time, and others piece by piece.
+// context.memory bounds the memory even if a frame claims more.
 class ZstdStream {
  public:
   ZstdStream(ByteSource& source, const Context& context);
   ~ZstdStream();
 
-  // The next bytes of the content; empty at the end. Valid until the next call.
-  // Errors: what is not zstd (zeros at the end are padding), damage, an end inside a frame; with the place
-  // where the frame begins.
+  // The next bytes of the content; empty at the end. Valid until the next call. Errors, with the offset where
+  // the frame begins: data that is not zstd (zeros at the end are padding), damage, an end inside a frame.
   ConstBytes next();
-  // How many zeros the content given out so far ends with.
+  // The number of zeros at the end of the content returned so far.
   std::uint64_t zeros_at_end() const { return zeros_; }
 
  private:
@@ -46,11 +45,11 @@ class ZstdStream {
   ByteSource& source_;
   const Context& context_;
   std::unique_ptr<State> state_;
-  std::vector<std::uint8_t> input_;  // compressed bytes; what is before begin_ was used
+  std::vector<std::uint8_t> input_;  // compressed bytes; those before begin_ are used up
   std::size_t begin_ = 0;
-  std::vector<Frame> batch_;                // buffers, used again
-  std::size_t batch_size_ = 0, given_ = 0;  // frames in the batch, and how many were given out
-  bool inside_ = false;                     // a frame that is decompressed piece by piece
+  std::vector<Frame> batch_;                // buffers are reused
+  std::size_t batch_size_ = 0, given_ = 0;  // frames in the batch, and how many were returned
+  bool inside_ = false;                     // in a frame that is decompressed piece by piece
   std::uint64_t piecewise_begin_ = 0;       // position of that frame
   std::uint64_t zeros_ = 0;
 };

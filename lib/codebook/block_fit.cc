@@ -53,7 +53,7 @@ constexpr std::size_t set_position(std::size_t block, std::size_t width) {
       _mm256_shuffle_epi8(reinterpret_cast<__m256i>(table), reinterpret_cast<__m256i>(x)))
 #include "codebook/fit_batch.inl"
 
-// Byte p of 16 blocks, one after the other, to columns [p][block] of rows that are `width` long.
+// Moves byte p of each of 16 consecutive blocks to columns[p][block], in rows of `width` bytes.
 void transpose(const std::uint8_t* blocks, std::uint8_t* columns, std::size_t width) {
   __m128i rows[16], mixed[16];
   for (int i = 0; i < 16; ++i) rows[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(blocks) + i);

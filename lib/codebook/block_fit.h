@@ -1,4 +1,4 @@
-// Blocks of 32 weights, each with a codebook of its own: many at a time, with what the machine has.
+// Fits a codebook to each block of 32 weights, many blocks at a time with vector instructions.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ inline constexpr int kBlockElements = 32, kBlockBytes = 16;
 
 class BlockRemapper {
  public:
-  // levels: 2..14 (15 and 16 change nothing); isa: a Kernels' name. Each of them gives what fit_subset and
-  // map_to give.
+  // levels: 2..14 (15 and 16 change nothing); isa: a Kernels' name.
+  // All of them give the results of fit_subset() and map_to().
   BlockRemapper(int levels, std::string_view isa);
 
-  // Fits and maps each block in place; `blocks` is whole blocks. Returns the sum of squared errors, four
-  // times.
+  // Fits and maps each block in place; `blocks` holds whole blocks.
+  // Returns four times the sum of squared errors.
   std::uint64_t operator()(Bytes blocks) const;
 
  private:

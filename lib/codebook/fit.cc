@@ -65,9 +65,8 @@ std::string_view name(Granularity granularity) {
 Granularity parse_granularity(std::string_view text) {
   for (const Granularity granularity : kGranularities)
     if (name(granularity) == text) return granularity;
-  throw Error(
-      ErrorCode::usage, "",
-      fmt::format("'{}' is not a granularity; there are tensor, tensor-sym, expert, row and block32", text));
+  throw Error(ErrorCode::usage, "",
+              fmt::format("'{}' is not a granularity; use tensor, tensor-sym, expert, row or block32", text));
 }
 
 void check_levels(Granularity granularity, int levels) {
@@ -111,7 +110,7 @@ LevelSet fit_tensor(const Counts& counts, int levels) {
     return all;
   }
 
-  // segment[i][j]: points i..j under one level, the best of those points.
+  // segment[i][j]: points i..j mapped to one level, the best of those points.
   struct Best {
     std::int64_t cost = kInfinite;
     int at = 0;
@@ -126,7 +125,7 @@ LevelSet fit_tensor(const Counts& counts, int levels) {
           cost += points[p].weight * square(grid_value(points[p].index) - grid_value(points[level].index));
         if (cost < segment[i][j].cost) segment[i][j] = {cost, level};
       }
-  // best[k][j]: points 0..j under k levels; `at` is where the last segment starts.
+  // best[k][j]: points 0..j mapped to k levels; `at` is where the last segment starts.
   Table best;
   best[1] = segment[0];
   for (int j = 0; j < n; ++j) best[1][j].at = 0;
@@ -173,16 +172,16 @@ LevelSet fit_subset(const Counts& counts, int levels) {
     count[t] = weights[t] + (t == 0 ? 0 : count[t - 1]);
     sum[t] = weights[t] * grid_value(t) + (t == 0 ? 0 : sum[t - 1]);
   }
-  // What a level a below the lowest level b saves: the elements that are nearer to it cost (x - a)^2, not (x
-  // - b)^2.
+  // What adding level a below the lowest level b saves:
+  // elements nearer to a cost (x - a)^2 instead of (x - b)^2.
   const auto saving = [&](int a, int b) {
     const int va = grid_value(a), vb = grid_value(b), t = kSplit[a][b];
     return (vb - va) * (count[t] * (va + vb) - 2 * sum[t]);
   };
-  // cost[a]: the least cost of all elements with a the lowest of k levels, and the first set that has it.
-  // Whether a lower level is added depends on nothing but the lowest so far; and of equal sets the one that
-  // goes on with the lower level comes first, so this is what a search through all subsets in lexicographic
-  // order finds first.
+  // cost[a], set[a]: the least cost of all elements with a as the lowest of k levels, and the first set that
+  // has it. What a lower level saves depends only on the lowest level so far. Of equal sets the one that
+  // continues with the lower level comes first, so the result is the first that a search through all subsets
+  // in lexicographic order finds.
   std::array<std::int64_t, kGridLevels> cost{};
   std::array<LevelSet, kGridLevels> set;
   for (int a = 0; a < kGridLevels; ++a) {
@@ -217,7 +216,7 @@ NibbleMap map_to(Granularity granularity, LevelSet levels) {
   NibbleMap map{};
   for (unsigned n = 0; n < 16; ++n) {
     const bool negative = n >= 8;
-    using Order = std::tuple<int, bool, int>;  // distance, of the other sign, magnitude: the least wins
+    using Order = std::tuple<int, bool, int>;  // distance, has the other sign, magnitude: the least wins
     Order least{std::numeric_limits<int>::max(), false, 0};
     int nearest = grid_index(n);
     for (int i = 0; i < kGridLevels; ++i) {

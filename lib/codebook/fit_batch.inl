@@ -1,20 +1,20 @@
-// One batch of blocks of 32 weights, each fitted on its own: fit_subset for many histograms at a time, one
-// block to a vector lane. Included once for each width, with
+// One batch of blocks of 32 weights, each fitted separately: fit_subset() for many histograms at a time, one
+// block in each vector lane. Included once for each width, with
 //   FIT_BATCH    the function's name
 //   FIT_WIDTH    bytes of a vector, which is also the number of blocks of a batch
-//   FIT_TARGET   the attribute that allows the compiler that width
+//   FIT_TARGET   the attribute that lets the compiler use that width
 //   FIT_LOOK_UP  (table, x): table[x[i]] for each byte x[i] < 16, the table being repeated every 16 bytes
 //
 //   bytes   [16][FIT_WIDTH]: byte p of block b at [p][b]
 //   levels  2..14
 //   sets    receives the chosen set of each block b, at set_position(b, FIT_WIDTH)
-// Returns the sum of squared errors, four times, of all blocks.
+// Returns four times the sum of squared errors of all blocks.
 FIT_TARGET std::uint64_t FIT_BATCH(const std::uint8_t* bytes, int levels, LevelSet* sets) {
   using Vector8 = std::uint8_t __attribute__((vector_size(FIT_WIDTH)));
   using Vector16 = std::int16_t __attribute__((vector_size(FIT_WIDTH)));
 
   // How many elements of each block have each grid value. A look-up adds to the counts of two values at once,
-  // i and i + 8, in the halves of a byte, which are emptied before 15 can overflow.
+  // i and i + 8, in the halves of a byte, which are flushed before they can exceed 15.
   Vector8 count_of[16];
   for (int i = 0; i < 8; ++i) {
     Vector8 table, low{}, high{};
@@ -32,7 +32,7 @@ FIT_TARGET std::uint64_t FIT_BATCH(const std::uint8_t* bytes, int levels, LevelS
     count_of[i + 8] = high;
   }
 
-  // From here on it is fit_subset, for the even blocks and then for the odd ones. 16 bits are enough: 32
+  // From here on this is fit_subset(), for the even blocks and then for the odd ones. 16 bits suffice: 32
   // elements cost at most (2 * 12)^2 each. Unrolled where that makes the grid's values constants.
   std::uint64_t total = 0;
   for (int odd = 0; odd < 2; ++odd) {

@@ -36,7 +36,7 @@ Deviation Remapper::remap_rows(Bytes rows, std::uint64_t row_bytes) const {
     }
     return sum;
   }
-  if (levels_ >= kGridLevels) row_bytes = rows.size();  // the identity, whatever the row
+  if (levels_ >= kGridLevels) row_bytes = rows.size();  // the identity for all rows
   for (std::size_t at = 0; at < rows.size(); at += row_bytes) {
     const Bytes row = rows.subspan(at, row_bytes);
     Counts counts{};

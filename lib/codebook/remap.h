@@ -1,4 +1,4 @@
-// A codebook applied to weights in memory: e2m1 nibbles, two to a byte, replaced in place.
+// Applies codebooks to weights in memory: e2m1 nibbles, two in a byte, replaced in place.
 #pragma once
 
 #include <optional>
@@ -15,14 +15,14 @@ struct Codebook {
   NibbleMap map{};
 };
 
-// How one kind of codebook is chosen and applied. Used by many threads at once.
+// Chooses and applies codebooks of one granularity. Used by many threads at once.
 class Remapper {
  public:
   // Errors (usage): as check_levels.
   Remapper(Granularity granularity, int levels, const Kernels& kernels);
 
-  // One codebook for a whole group (tensor, tensor_sym, expert), chosen on the group's counts and applied to
-  // its bytes in any number of pieces; otherwise one for each row or block, which a piece holds whole.
+  // True: one codebook for a whole group (tensor, tensor_sym, expert), chosen from the group's counts and
+  // applied to its bytes in any number of pieces. False: one for each row or block; pieces hold whole rows.
   bool by_group() const { return granularity_ <= Granularity::expert; }
 
   void count(ConstBytes piece, Counts& counts) const;               // adds the piece's nibbles

@@ -1,5 +1,5 @@
-// repack-experts analyze of a checkpoint that is not quantized yet: what its experts would be as NVFP4, and
-// what of them is served.
+// repack-experts analyze of a float checkpoint:
+// the error of its experts as NVFP4, and of the 2-bit planes served from that.
 #pragma once
 
 #include "fidelity/analyze.h"

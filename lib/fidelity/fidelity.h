@@ -1,4 +1,4 @@
-// How well the experts of a model bear the 2-bit codebook: figures per tensor, per layer and for the model,
+// How well a model's experts tolerate the 2-bit codebook: figures per tensor, per layer and for the model,
 // and a verdict. All figures are in units of e2m1, before the scales.
 #pragma once
 
@@ -19,28 +19,28 @@ struct CodebookFit {
   Deviation deviation;
 };
 
-// What became of floats, against them: how far off they are on average, in a direction and at all.
+// Relative error of quantized weights against their float originals.
 struct FloatCost {
-  double bias = 0;  // sum of new - old, of the sum of |old|
-  double rms = 0;   // root of the sum of (new - old)^2, of that of old^2
+  double bias = 0;  // sum of (new - old) / sum of |old|
+  double rms = 0;   // root of (sum of (new - old)^2 / sum of old^2)
 };
 
 struct TensorFidelity {
   std::string name;
   std::uint64_t layer = 0, expert = 0;  // layer index
   Projection projection = Projection::w1;
-  Counts counts{};  // of nibbles; in requantized families those of zero mode auto
+  Counts counts{};  // of nibbles; in requantized families under zero mode auto
 
-  // Requantized families, which choose the signs of exact zeros: the nibbles under the two modes there are
-  // for a tensor, and whether auto (for one rank alone) is alt.
+  // Requantized families, which choose the signs of exact zeros: the nibbles under the two modes of a tensor,
+  // and whether auto (for a single rank) is alt.
   struct ZeroModes {
     Counts sign{}, alt{};
     bool automatic_is_alt = false;
   };
   std::optional<ZeroModes> zero_modes;
 
-  // Sources of floats, which are judged as the NVFP4 that quantize makes of them: what that costs, and what
-  // is served of it.
+  // Float sources, which are judged as the NVFP4 that quantize makes of them:
+  // the error of that NVFP4, and of the 2-bit planes served from it.
   struct Costs {
     FloatCost nvfp4, served;
   };
@@ -48,14 +48,14 @@ struct TensorFidelity {
 
   CodebookFit asymmetric;         // the optimum of 4 levels; every zero goes the same way
   CodebookFit symmetric;          // the best {-b, -a, a, b}
-  CodebookFit served;             // {-4, -1, 1, 4}, what the engine uses
+  CodebookFit served;             // {-4, -1, 1, 4}, which the engine uses
   double bias_without_zeros = 0;  // of `symmetric`, if its zeros cancelled out
 
   bool canonical() const { return symmetric.levels == kCanonicalSet; }
   double zero_share() const;      // of all elements
   double positive_zeros() const;  // of the zeros
 };
-// Fills in all that follows from the counts (and zero_modes).
+// Fills in everything that follows from counts and zero_modes.
 void judge(TensorFidelity& tensor);
 
 // Means over tensors, each counting once.
@@ -64,9 +64,11 @@ struct FidelitySummary {
   double bias_asymmetric = 0, bias_symmetric = 0, bias_served = 0;              // means of the signed bias
   double abs_bias_asymmetric = 0, abs_bias_symmetric = 0, abs_bias_served = 0;  // means of |bias|
   double rms_asymmetric = 0, rms_symmetric = 0, rms_served = 0;                 // means of the relative RMS
-  bool requantized = false;                    // then also, of what is served,
-  double abs_bias_sign = 0, abs_bias_alt = 0;  // means of |bias| under the zero modes sign and alt
-  bool of_floats = false;  // then also, against the floats, means of the relative RMS and of |bias|,
+  // If requantized: means of |bias| of the served codebook under the zero modes sign and alt.
+  bool requantized = false;
+  double abs_bias_sign = 0, abs_bias_alt = 0;
+  // If of_floats: means of the relative RMS and of |bias| against the floats.
+  bool of_floats = false;
   double rms_nvfp4 = 0, rms_codebook = 0, abs_bias_nvfp4 = 0, abs_bias_codebook = 0;
 };
 
@@ -74,20 +76,19 @@ struct Fidelity {
   Family family = Family::mxfp4;
   format::Geometry geometry{};
   std::vector<TensorFidelity> tensors;  // by layer, expert, projection
-  std::string source;                   // the dtype of a source of floats; else empty
+  std::string source;                   // dtype of a float source; else empty
 };
 FidelitySummary summary(const Fidelity& fidelity);
 FidelitySummary summary(const Fidelity& fidelity, std::uint64_t layer);
-std::vector<std::uint64_t> layers(const Fidelity& fidelity);  // indices, sorted
-std::vector<const TensorFidelity*> worst(const Fidelity& fidelity,
-                                         std::size_t most);  // by |bias| served, descending
+std::vector<std::uint64_t> layers(const Fidelity& fidelity);  // layer indices, sorted
+// At most `most` tensors, by |bias| of the served codebook, descending.
+std::vector<const TensorFidelity*> worst(const Fidelity& fidelity, std::size_t most);
 
-// What a model must hold for the 2-bit codebook to be expected to serve it well.
-inline constexpr double kMostBias = 0.005;     // mean |bias| of what is served, strictly below
-inline constexpr double kMostBiasShare = 0.2;  // of the asymmetric optimum's
-inline constexpr double kLeastCanonical =
-    0.9;  // share of tensors whose best set is the canonical one, strictly above
-inline constexpr double kMostRms = 1.05;  // mean relative RMS of what is served, against the optimum's
+// Limits of a model that the 2-bit codebook is expected to serve well.
+inline constexpr double kMostBias = 0.005;      // mean |bias| of the served codebook, strictly below
+inline constexpr double kMostBiasShare = 0.2;   // its share of the asymmetric optimum's
+inline constexpr double kLeastCanonical = 0.9;  // share of tensors with the canonical set, strictly above
+inline constexpr double kMostRms = 1.05;        // mean relative RMS of the served codebook / the optimum's
 
 struct Verdict {
   struct Check {

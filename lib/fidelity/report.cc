@@ -33,8 +33,8 @@ Json levels_json(const Fidelity& fidelity) {
   return json;
 }
 
-// Of what is served; the mean over the layer's experts of each projection, and the worst projection of each
-// expert.
+// Figures of the served codebook by layer:
+// the mean over the experts for each projection, and each expert's worst projection.
 void add_layers(const Fidelity& fidelity, Json& json) {
   const std::size_t experts = fidelity.tensors.size() / kProjections / layers(fidelity).size();
   std::size_t at = 0;

@@ -1,5 +1,5 @@
-// repack-experts analyze --report: the fidelity of a model as one page that needs nothing else, to look at
-// and to file as evidence.
+// repack-experts analyze --report:
+// the fidelity of a model as one self-contained HTML page, which can be kept as evidence.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct Evidence {
   std::string version;                // of the program
 };
 
-// Error: the program was built without the plotting library (page/page.h).
+// Error: this program was built without the plotting library (page/page.h).
 std::string report_html(const Fidelity& fidelity, const Evidence& evidence);
 
 }  // namespace planesmith

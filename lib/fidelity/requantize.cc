@@ -9,7 +9,7 @@ bool requantize(const Kernels& kernels, const Slice& slice, Bytes plane, ZeroMod
   const auto count = [&](ZeroSigns signs, Counts& counts, ZeroCount* counted) {
     counts = {};
     if (!convert_slice(kernels, slice, signs, target, counted)) return false;
-    // A histogram does not mind that the plane is in another order than the tensor.
+    // The order of the plane does not matter for a histogram.
     kernels.histogram(plane.data(), bytes, counts.data());
     return true;
   };

@@ -1,4 +1,4 @@
-// What a tensor's nibbles are once the engine has requantized it, under either treatment of exact zeros.
+// The nibbles of a requantized tensor, under both treatments of exact zeros.
 #pragma once
 
 #include <array>
@@ -10,11 +10,11 @@ namespace planesmith {
 
 using ZeroModes = TensorFidelity::ZeroModes;
 
-// Counts the nibbles of a whole tensor and adds its zeros. plane: room for rows * cols / 2 bytes. False: it
-// holds what is not finite.
+// Counts the nibbles of a whole tensor into `modes` and adds its zeros to `zeros`. plane: room for rows *
+// cols / 2 bytes. False: a weight or scale is not finite.
 bool requantize(const Kernels& kernels, const Slice& slice, Bytes plane, ZeroModes& modes, ZeroCount& zeros);
 
-// Mode auto of an expert: w1 and w3 are one unit, w2 is another.
+// Chooses what zero mode auto means for an expert: once for w1 and w3 together, once for w2.
 void choose_modes(const std::array<ZeroCount, kProjections>& zeros,
                   std::array<ZeroModes, kProjections>& modes);
 

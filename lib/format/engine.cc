@@ -66,7 +66,7 @@ const Row& row(Mode mode) {
   return table()[static_cast<std::size_t>(mode)];
 }
 
-// Kernels that only the new engine has, and not for split modes.
+// Only the new engine has kernels for these, and not for split modes.
 constexpr std::uint64_t kNewKs[] = {3584, 768, 384};
 
 template <std::size_t N>
@@ -105,7 +105,7 @@ std::string mode_names() {
 Mode parse_mode(std::string_view text) {
   for (const Row& r : table())
     if (r.name == text) return r.mode;
-  throw Error(ErrorCode::usage, "", fmt::format("mode '{}' is none of {}", text, mode_names()));
+  throw Error(ErrorCode::usage, "", fmt::format("mode '{}' is not one of {}", text, mode_names()));
 }
 
 Mode mode_of(const ModeSwitches& wanted) {
@@ -180,7 +180,7 @@ std::string kernel_warning(const Geometry& geometry, const RankShape& shape, boo
                        worlds.empty() ? "" : fmt::format("; it can at world {}", fmt::join(worlds, ", ")));
   }
   if (!kernels.new_only.empty())
-    return fmt::format("kernels for K = {} are only in engines since {}, and only where VLLM_MOE_W2_KS={}",
+    return fmt::format("kernels for K = {} are only in engines since {}, and only with VLLM_MOE_W2_KS={}",
                        fmt::join(kernels.new_only, " and "), kNewEngine, needed_ks(shape, split));
   return "";
 }

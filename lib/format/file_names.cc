@@ -20,7 +20,7 @@ std::string joined(std::string_view stem, std::string_view suffix) {
   return std::string(stem).append(suffix);
 }
 
-// Takes names apart from the left. After a step that does not fit, no later one does.
+// Parses names from the left. After a step that does not fit, all later ones fail.
 class Reader {
  public:
   explicit Reader(std::string_view text) : rest_(text) {}
@@ -30,7 +30,7 @@ class Reader {
     if (fits_) rest_.remove_prefix(wanted.size());
     return *this;
   }
-  // As the programs and the engine print them: no sign, no zeros in front, at most ten digits.
+  // As the programs and the engine print numbers: no sign, no leading zeros, at most ten digits.
   Reader& number(std::uint64_t& value) {
     const std::size_t digits = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
     fits_ = fits_ && digits > 0 && digits <= 10 && (rest_[0] != '0' || digits == 1);

@@ -22,14 +22,14 @@ std::string_view name(ZeroMode mode) {
 ZeroMode parse_zero_mode(std::string_view text) {
   for (const ZeroMode mode : kZeroModes)
     if (name(mode) == text) return mode;
-  throw Error(ErrorCode::usage, "", fmt::format("zero mode '{}' is none of auto, sign, alt", text));
+  throw Error(ErrorCode::usage, "", fmt::format("zero mode '{}' is not one of auto, sign, alt", text));
 }
 
 RankShape rank_shape(const Geometry& geometry, std::uint64_t world) {
   const auto refuse = [](std::string reason) { throw Error(ErrorCode::usage, "", std::move(reason)); };
   if (world == 0) refuse("the tensor-parallel world must be at least 1");
   if (geometry.intermediate == 0 || geometry.hidden == 0 || geometry.experts == 0)
-    refuse("the geometry has a zero in it");
+    refuse("experts, hidden size and intermediate size must not be zero");
   if (geometry.intermediate % world != 0)
     refuse(fmt::format("intermediate size {} is not divisible by world {}", geometry.intermediate, world));
   RankShape shape;

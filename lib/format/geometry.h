@@ -15,14 +15,13 @@ inline constexpr ZeroMode kZeroModes[] = {ZeroMode::automatic, ZeroMode::sign, Z
 std::string_view name(ZeroMode mode);             // "auto", "sign", "alt"
 ZeroMode parse_zero_mode(std::string_view text);  // anything else is a usage Error
 
-// The routed experts of a model. L counts dense layers too. Drafter blocks that are taken are layers L,
-// L + 1, ...
+// The routed experts of a model. L includes dense layers. Converted drafter blocks are layers L, L + 1, ...
 struct Geometry {
   std::uint64_t layers = 0;        // L
   std::uint64_t experts = 0;       // E
   std::uint64_t hidden = 0;        // H
   std::uint64_t intermediate = 0;  // I
-  std::uint64_t drafts = 0;        // DSpark blocks taken
+  std::uint64_t drafts = 0;        // converted DSpark blocks
   bool operator==(const Geometry&) const = default;
 };
 
@@ -36,11 +35,10 @@ struct RankShape {
 // Errors (usage): I not divisible by world, an N not divisible by 16, a K not by 64.
 RankShape rank_shape(const Geometry& geometry, std::uint64_t world);
 
-// The eight kinds of section that one expert can have; planes and scales are made for each of the two
-// matrices.
+// The eight kinds of section that one expert can have: planes and scales of each of its two matrices.
 enum class Section { planes13, sc13, planes2, sc2, fp13, fp2, fpq13, fpq2 };
 inline constexpr int kSections = 8;
-std::string_view name(Section section);  // "planes13", ..., "fpq2"
-std::uint64_t section_bytes(Section section, const RankShape& shape);
+std::string_view name(Section section);                                // "planes13", ..., "fpq2"
+std::uint64_t section_bytes(Section section, const RankShape& shape);  // of one expert
 
 }  // namespace planesmith::format

@@ -1,4 +1,4 @@
-// The contract of FORMAT.md is written once, as constexpr functions that both compilers accept.
+// FORMAT.md is implemented once, as constexpr functions for the host compiler and nvcc.
 #pragma once
 
 #if defined(__CUDACC__)

@@ -1,5 +1,5 @@
-// What a model can have: far above every one there is, and low enough that products of a few of them fit 64
-// bits. One set for all that reads numbers from config.json, manifests, profiles and flags.
+// Upper limits of a model: far above existing models, and low enough that products of a few of them fit into
+// 64 bits. One set for config.json, manifests, profiles and flags.
 #pragma once
 
 #include <cstdint>

@@ -43,8 +43,8 @@ PLANESMITH_HD constexpr unsigned quintal_digit(unsigned nibble) {
 
 // --- requantization to e2m1 (FORMAT.md section 4) ---
 
-// Magnitude index of |u|: how many thresholds are strictly below it. The thresholds are exact in binary.
-// Every set of kernels has them in its own form, which a static_assert ties to these.
+// Magnitude index of |u|: how many thresholds are strictly below it. The thresholds are exact in binary. Each
+// set of kernels has them in its own form, tied to these by a static_assert.
 inline constexpr int kThresholds = 7;
 PLANESMITH_HD constexpr double magnitude_threshold(int i) {
   constexpr double table[kThresholds] = {.25, .75, 1.25, 1.75, 2.5, 3.5, 5};
@@ -57,9 +57,9 @@ PLANESMITH_HD constexpr unsigned magnitude_index(double magnitude) {
 }
 
 // Exponent of the scale of a block whose largest magnitude is amax: round_half_even(log2(amax / 6 + 1e-30)),
-// -127 where amax == 0, at most 127. No libm: log2 rounds up where its argument is above sqrt(2) times a
-// power of two, which is a comparison of bit patterns. No amax that the formats can make comes near a tie, so
-// every sound log2 agrees.
+// -127 for amax == 0, at most 127. Without libm: log2 rounds up where its argument is above sqrt(2) times a
+// power of two, which is a comparison of bit patterns. No amax that the formats can produce comes near a tie,
+// so any accurate log2 gives the same result.
 PLANESMITH_HD inline int scale_exponent(double amax) {
   if (amax == 0) return -127;
   const double scaled = amax / 6 + 1e-30;
@@ -105,7 +105,7 @@ enum class ScaleType : std::uint8_t { e8m0, e4m3, bf16, f32 };
 PLANESMITH_HD constexpr std::uint64_t scale_size(ScaleType type) {  // bytes
   return type == ScaleType::f32 ? 4 : type == ScaleType::bf16 ? 2 : 1;
 }
-// The bits of one, little-endian at any address; those of BF16 widened to F32, which is exact.
+// The bits of a scale, little-endian at any address; BF16 widened to F32, which is exact.
 PLANESMITH_HD constexpr std::uint32_t scale_bits(ScaleType type, const std::uint8_t* at) {
   std::uint32_t bits = at[0];
   for (unsigned i = 1; i < scale_size(type); ++i) bits |= std::uint32_t{at[i]} << 8 * i;

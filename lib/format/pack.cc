@@ -48,9 +48,9 @@ std::uint64_t slot_bytes(Tier tier, const RankShape& shape) {
   return bytes;
 }
 
-// The tier that a sidecar's tag and slot size are of, likely: quintal slots are 5/8 of nibble slots and so
-// always divide by the 5 of a quintal tile, which nibble slots rarely do. Error: std::invalid_argument where
-// no tier has the tag.
+// The likely tier of a sidecar's tag and slot size: quintal slots are 5/8 of
+// nibble slots and so are always divisible by the 5 of a quintal tile, which
+// nibble slots rarely are. Throws std::invalid_argument if no tier has the tag.
 Tier likely_tier(std::string_view text, std::uint64_t bytes) {
   const Row* found = nullptr;
   for (const Row& r : kTable) {
@@ -105,7 +105,7 @@ std::string tier_names() {
 Tier parse_tier(std::string_view text) {
   for (const Tier tier : kTiers)
     if (name(tier) == text) return tier;
-  throw Error(ErrorCode::usage, "", fmt::format("tier '{}' is none of {}", text, tier_names()));
+  throw Error(ErrorCode::usage, "", fmt::format("tier '{}' is not one of {}", text, tier_names()));
 }
 
 PackSpec pack_spec(Tier tier, const Geometry& geometry, const RankShape& shape, std::string ckpt_id,

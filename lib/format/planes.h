@@ -50,8 +50,8 @@ PLANESMITH_HD constexpr LaneQuad lane_quad(unsigned row, unsigned col) {
   return {row % 8 * 4 + col % 16 / 4, row / 8 * 4 + col / 32 * 2 + col / 16 % 2};
 }
 
-// Byte offset, inside a plane of `cols` columns, of the quad (1 byte) that holds (row, col) in the 2-bit
-// plane ...
+// Byte offset, inside a plane of `cols` columns,
+// of the quad (1 byte) that holds (row, col) in the 2-bit plane ...
 PLANESMITH_HD constexpr std::uint64_t code_offset(std::uint64_t row, std::uint64_t col, std::uint64_t cols) {
   const LaneQuad at =
       lane_quad(static_cast<unsigned>(row % kTileRows), static_cast<unsigned>(col % kTileCols));

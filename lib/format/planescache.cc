@@ -40,7 +40,7 @@ std::string_view name(Fp4Tier tier) {
 Fp4Tier parse_fp4_tier(std::string_view text) {
   for (const Fp4Tier tier : kFp4Tiers)
     if (name(tier) == text) return tier;
-  throw Error(ErrorCode::usage, "", fmt::format("FP4 tier '{}' is none of none, nibble, quintal", text));
+  throw Error(ErrorCode::usage, "", fmt::format("FP4 tier '{}' is not one of none, nibble, quintal", text));
 }
 
 std::string meta_json(const CacheMeta& meta) {

@@ -16,7 +16,7 @@ inline constexpr Fp4Tier kFp4Tiers[] = {Fp4Tier::none, Fp4Tier::nibble, Fp4Tier:
 std::string_view name(Fp4Tier tier);            // "none", "nibble", "quintal"
 Fp4Tier parse_fp4_tier(std::string_view text);  // anything else is a usage Error
 
-// What one rank's directory holds, as meta.json says it.
+// What meta.json says about one rank's directory.
 struct CacheMeta {
   std::string ckpt_id;
   std::uint64_t world = 1, rank = 0;
@@ -32,7 +32,7 @@ std::string cache_directory(const CacheMeta& meta);  // "v2/<key>/tp<W>-rank<r>"
 // Reads a meta.json. Errors: not JSON, not exactly these keys, version or ABI unknown.
 CacheMeta parse_meta(std::string_view text, const std::string& path);
 
-// One file per layer and part; a part is one section of each expert, one after the other.
+// One file per layer and part: one section of all experts, in the order of experts.
 struct Part {
   std::string_view name;  // "planes13", ...
   Section section;

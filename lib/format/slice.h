@@ -1,5 +1,5 @@
 // A rank's part of an expert's tensor as the checkpoint stores it (FORMAT.md sections 2 and 3), the input of
-// the kernels: one struct for each family. checkpoint/family.h says which tensors make one.
+// the kernels: one struct for each family. checkpoint/family.h makes them from tensors.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ using format::ScaleType;
 
 // Columns that share a scale; of an FP8 block model also as many rows, where its config names no other block.
 inline constexpr std::uint64_t kMxfp4Group = 32, kNvfp4Group = 16, kFp8Block = 128;
-static_assert(kMxfp4Group == format::kScaleCols);  // MXFP4 scales are taken over
+static_assert(kMxfp4Group == format::kScaleCols);  // MXFP4 scales are copied
 
-// Rows divisible by 16 and cols by 64. Pointers address the slice's first element; strides are bytes from one
+// rows is divisible by 16, cols by 64. Pointers address the slice's first element; strides are bytes from one
 // row to the next (scale_stride: from one row of scales or of blocks to the next).
 struct Mxfp4Slice {
   std::uint64_t rows, cols;

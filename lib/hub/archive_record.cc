@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kGroup = "archives";
 
-// The stamp of a file below the directory; null where it is not there.
+// The stamp of a regular file; null if it is missing.
 Json stamp_of(Os& os, const std::string& path) {
   struct stat there {};
   return os.lstat(path.c_str(), &there) == 0 && S_ISREG(there.st_mode) ? file_stamp(there) : Json();
@@ -34,7 +34,7 @@ ArchiveRecord::ArchiveRecord(const RemoteSet& set, const chunks::UnpackOptions& 
                         {"parts", std::move(parts)},
                         {"include", options.include},
                         {"exclude", options.exclude}});
-  } catch (const Error&) {  // names that JSON has no text for: as if nothing were remembered
+  } catch (const Error&) {  // names that are not UTF-8 cannot be in JSON: nothing is remembered
   }
 }
 
@@ -62,7 +62,7 @@ void ArchiveRecord::write(const chunks::UnpackResult& unpacked) const {
   }
   try {
     remember(context_.os, kGroup, key_, record);
-  } catch (const std::exception&) {  // a name that is no UTF-8
+  } catch (const std::exception&) {  // a name that is not UTF-8
   }
 }
 

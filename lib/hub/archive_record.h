@@ -1,5 +1,4 @@
-// What an archive without a manifest was unpacked to: nothing but this record tells that it need not be
-// fetched again.
+// Remembers which files an archive without a manifest was unpacked to, so that it is not fetched again.
 #pragma once
 
 #include <optional>
@@ -14,17 +13,17 @@ namespace planesmith::hub {
 
 class ArchiveRecord {
  public:
-  // Of these parts, unpacked with these options.
+  // The record of these parts, unpacked with these options.
   ArchiveRecord(const RemoteSet& set, const chunks::UnpackOptions& options, const Context& context);
 
-  // What was unpacked, where all of it is there still and was not touched since; else none.
+  // The result of the earlier run if all its files are still there and unchanged; else none.
   std::optional<chunks::UnpackResult> find() const;
   void write(const chunks::UnpackResult& unpacked) const;
 
  private:
   const std::string out_;
   const Context& context_;
-  std::string key_;  // empty: the parts have no digests to tell them by
+  std::string key_;  // empty: the parts have no digests to identify them
 };
 
 }  // namespace planesmith::hub

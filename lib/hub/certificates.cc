@@ -71,7 +71,7 @@ Certificates find_certificates() {
   if (const std::string directory = value_of("SSL_CERT_DIR"); !directory.empty()) found.directory = directory;
   if (found.none())
     throw Error(
-        fmt::format("no certificates to check servers by: none of {} is there. Install the package "
+        fmt::format("no certificates to verify servers with: none of {} is there. Install the package "
                     "ca-certificates, or set SSL_CERT_FILE to a bundle of PEM certificates",
                     fmt::join(kBundles, ", ")));
   return found;

@@ -1,4 +1,4 @@
-// Where the certificates are that servers are checked by.
+// Finds the certificates that servers are verified with.
 #pragma once
 
 #include <string>
@@ -6,17 +6,16 @@
 namespace planesmith::hub {
 
 struct Certificates {
-  std::string file,
-      directory;  // a bundle of PEM certificates; a directory of them, named by hash. Empty: none
+  std::string file;       // a bundle of PEM certificates; or empty
+  std::string directory;  // a directory of PEM certificates, named by hash; or empty
   bool none() const { return file.empty() && directory.empty(); }
 };
 
-// The first bundle and the first hashed directory of the usual places of distributions; `root` stands in
-// front of each.
+// The first bundle and the first hashed directory among the usual paths of distributions, each below `root`.
 Certificates usual_certificates(const std::string& root = "");
 
-// $SSL_CERT_FILE and $SSL_CERT_DIR where they are set, as with OpenSSL; else the usual ones. Errors: there
-// are none, with advice.
+// $SSL_CERT_FILE and $SSL_CERT_DIR if set, as with OpenSSL;
+// else the usual ones. Error, with advice: none found.
 Certificates find_certificates();
 
 }  // namespace planesmith::hub

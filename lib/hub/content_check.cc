@@ -26,7 +26,7 @@ void ContentCheck::update(ConstBytes bytes) {
     update_blocks(bytes);
 }
 
-// Bytes between the blocks belong to none.
+// Bytes between the blocks do not count.
 void ContentCheck::update_blocks(ConstBytes bytes) {
   while (!bytes.empty()) {
     std::size_t n = bytes.size();

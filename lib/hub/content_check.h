@@ -1,4 +1,4 @@
-// Compares a file's content, as it comes, with the digest that is known of it.
+// Compares a file's content, as it arrives, with its known digest.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace planesmith::hub {
 
 class ContentCheck {
  public:
-  explicit ContentCheck(const RemoteFile& file);  // which outlives it
-  // Whether any digest is known: a file without one is told by its size only.
+  explicit ContentCheck(const RemoteFile& file);  // must outlive this
+  // Whether a digest is known; without one only the size can be compared.
   static bool possible(const RemoteFile& file);
 
-  void update(ConstBytes bytes);  // the next ones
-  // At the end: empty where the content is right, else what was found and expected.
+  void update(ConstBytes bytes);  // the next bytes
+  // At the end: empty if the content is right, else what was found and expected.
   std::string finish();
 
  private:

@@ -26,9 +26,9 @@ constexpr const char* kStaging = ".planesmith-fetch";
 // A file that is not there yet.
 struct Wanted {
   const RemoteFile* file;
-  std::string path;         // here, below the directory
-  std::string staged;       // its name while it is not whole
-  std::uint64_t begin = 0;  // how much of it an earlier run has left
+  std::string path;         // local, relative to the directory
+  std::string staged;       // its name while it is incomplete
+  std::uint64_t begin = 0;  // bytes that an earlier run left
 };
 
 Error other_contents(const std::string& path) {
@@ -55,7 +55,7 @@ class Downloader {
     for (const RemoteFile& file : files_) {
       const std::string path = local(file);
       if (path == kStaging || is_inside(path, kStaging))
-        throw Error(path, "has the name of our own temporary files");
+        throw Error(path, "has a name that is reserved for this program's temporary files");
       ++result_.files;
       result_.bytes += file.size;
     }
@@ -68,7 +68,7 @@ class Downloader {
     std::vector<LockFile> lock;
     if (!LockFile::try_take(staging, "lock", lock))
       throw Error(staging.path(),
-                  "another run is fetching into this directory; wait for it, or use another one");
+                  "another run is fetching into this directory; wait for it, or use another directory");
     look_for_kept(out);
     look_for_staged(staging);
     check_space();
@@ -80,7 +80,7 @@ class Downloader {
   }
 
  private:
-  // Where a file goes, below the directory.
+  // The local path of a file, relative to the directory.
   std::string local(const RemoteFile& file) const {
     return options_.strip.empty() ? file.path : file.path.substr(options_.strip.size() + 1);
   }
@@ -100,13 +100,13 @@ class Downloader {
   std::vector<Wanted> wanted_;
 };
 
-// By content, or by what was remembered of it when it was checked.
+// Compares the content, or uses the digest that was remembered when it was last compared.
 bool Downloader::is_there(const Dir& out, const RemoteFile& file, Bytes buffer) const {
   const std::string path = local(file);
   std::optional<struct stat> there;
   try {
     there = out.look(path);
-  } catch (const Error&) {  // a directory on the way is a file or a link: told when it is to be made
+  } catch (const Error&) {  // a directory on the way is a file or a link: reported when it is made
   }
   if (!there) return false;
   if (S_ISREG(there->st_mode) && static_cast<std::uint64_t>(there->st_size) == file.size) {
@@ -121,7 +121,7 @@ bool Downloader::is_there(const Dir& out, const RemoteFile& file, Bytes buffer) 
       return true;
     }
   }
-  // Without a digest the contents are compared when they have come.
+  // Without a digest the contents are compared after the download.
   if (!options_.force && !options_.dry_run && ContentCheck::possible(file))
     throw other_contents(out.path_of(path));
   return false;
@@ -141,7 +141,7 @@ void Downloader::look_for_kept(const Dir& out) {
       continue;
     }
     const RemoteFile& file = files_[i];
-    // Another content is another file, although it has the same name and size.
+    // The name includes the digests: other content is another file, even with the same path and size.
     wanted_.push_back({.file = &file,
                        .path = local(file),
                        .staged = sha256_hex(fmt::format("{}\n{}\n{}{}{}", file.path, file.size, file.sha256,
@@ -174,7 +174,7 @@ void Downloader::fetch(const Dir& out, const Dir& staging) {
   std::uint64_t total = 0;
   for (const Wanted& wanted : wanted_) {
     rest.push_back({.file = *wanted.file, .begin = wanted.begin});
-    total += wanted.file->size;  // what an earlier run left is read for its digest
+    total += wanted.file->size;  // all of it: what an earlier run left is read for the digest
   }
   context_.progress.begin("fetching", total);
   InOrder bytes(source_, std::move(rest),
@@ -204,7 +204,7 @@ void Downloader::fetch_one(const Dir& staging, InOrder& bytes, std::size_t index
   }
   if (const std::string wrong = check.finish(); !wrong.empty()) {
     context_.progress.say(printable(fmt::format(
-        "{}: what came is not what is listed: {}; fetching it once more", wanted.file->path, wrong)));
+        "{}: what was downloaded is not what is listed: {}; fetching it again", wanted.file->path, wrong)));
     ContentCheck second(*wanted.file);
     at = 0;
     bytes.again(index, [&](ConstBytes piece) {
@@ -215,7 +215,7 @@ void Downloader::fetch_one(const Dir& staging, InOrder& bytes, std::size_t index
     if (const std::string again = second.finish(); !again.empty()) {
       staging.unlink(wanted.staged);
       throw Error(ErrorCode::difference, wanted.file->path,
-                  fmt::format("is not what {} lists, twice: {}", source_.shown(), again));
+                  fmt::format("was downloaded twice and is not what {} lists: {}", source_.shown(), again));
     }
   }
   file.sync();
@@ -236,7 +236,7 @@ void Downloader::install(const Dir& out, const Dir& staging, const Wanted& wante
   const struct stat checked = staging.status(wanted.staged);
   staging.rename(wanted.staged, place, name);
   place.sync();
-  // Unless another process has put something else there since.
+  // Unless another process has replaced it since.
   if (const auto now = place.look(name); !wanted.file->sha256.empty() && now && unchanged(checked, *now))
     remember_digest(context_.os, place.path_of(name), *now, wanted.file->sha256);
 }

@@ -32,7 +32,7 @@ void set(CURL* handle, CURLoption option, Value... value) {
     throw Error(fmt::format("libcurl: {}", curl_easy_strerror(code)));
 }
 
-// One rule for every build of libcurl, whatever places it was built to look in.
+// The same rule for every build of libcurl, instead of the paths that were compiled in.
 void set_certificates(CURL* handle) {
   static const Certificates certificates = find_certificates();
   if (!certificates.file.empty()) {
@@ -45,7 +45,7 @@ void set_certificates(CURL* handle) {
   }
 }
 
-// A number at the start of text, which is cut off.
+// Parses a number at the start of text and removes it from there.
 bool take_number(std::string_view& text, std::uint64_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc()) return false;
@@ -103,14 +103,14 @@ void Exchange::prepare(const Url& url, const Token& token, std::optional<ByteRan
   if (url.origin().starts_with("https:")) set_certificates(curl);
   // With HTTP/2 all ranges would share one connection, and its rate.
   set(curl, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  set(curl, CURLOPT_FOLLOWLOCATION, 0L);  // each step is looked at: the token stays behind
+  set(curl, CURLOPT_FOLLOWLOCATION, 0L);  // by hand, so that the token goes only to its origin
   set(curl, CURLOPT_NOSIGNAL, 1L);
   set(curl, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
   set(curl, CURLOPT_USERAGENT, version().c_str());
   set(curl, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
   set(curl, CURLOPT_LOW_SPEED_LIMIT, kStallBytes);
   set(curl, CURLOPT_LOW_SPEED_TIME, kStallSeconds);
-  // Refused where a connection that failed has left its buffer behind, which then stays as it is.
+  // libcurl refuses this after a failed connection that left its buffer, whose size then stays.
   curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 512L << 10);
   set(curl, CURLOPT_ERRORBUFFER, message_.get());
   set(curl, CURLOPT_FRESH_CONNECT, fresh ? 1L : 0L);
@@ -154,7 +154,7 @@ std::optional<Url> Exchange::redirect() const {
   const int code = status();
   if (code != 301 && code != 302 && code != 303 && code != 307 && code != 308) return {};
   const std::string location = header("Location");
-  if (location.empty()) throw Error(url_.shown(), "is redirected, but not told where to");
+  if (location.empty()) throw Error(url_.shown(), "the server redirects without saying where to");
   return url_.resolve(location);
 }
 
@@ -189,7 +189,7 @@ Outcome Exchange::outcome(CURLcode code, bool progress) const {
 
 namespace {
 
-// Where a body goes. An attempt that fails is taken back.
+// Where a body goes; clear() undoes a failed attempt.
 struct Body {
   std::function<void()> clear;
   std::function<void(ConstBytes)> append;
@@ -201,7 +201,7 @@ Document get(const Url& url, const Token& token, std::uint64_t most, const std::
   Exchange exchange;
   for (;;) {
     Document out{.body = "", .url = url, .link = ""};
-    std::exception_ptr failure;  // which must not pass through libcurl
+    std::exception_ptr failure;  // must not pass through libcurl
     CURLcode code = CURLE_OK;
     for (int hops = 0;; ++hops) {
       body.clear();

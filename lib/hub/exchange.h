@@ -1,4 +1,4 @@
-// One HTTP request and its response, on a libcurl easy handle. Knows nothing of retries.
+// One HTTP request and its response, on a libcurl easy handle, without retries.
 #pragma once
 
 #include <curl/curl.h>
@@ -26,22 +26,22 @@ struct ByteRange {
 
 class Exchange {
  public:
-  // Takes the bytes of the body; returns how many, fewer to end the transfer, CURL_WRITEFUNC_PAUSE to have
-  // them again later. Must not throw.
+  // Takes bytes of the body; returns how many, fewer to end the transfer,
+  // or CURL_WRITEFUNC_PAUSE to get them again later. Must not throw.
   using Take = std::function<std::size_t(ConstBytes)>;
 
   Exchange();
-  // GET. The token goes along where the URL is of its origin. fresh: on a new connection.
+  // Prepares a GET, with the token if the URL has its origin. fresh: on a new connection.
   void prepare(const Url& url, const Token& token, std::optional<ByteRange> range, Take take,
                bool fresh = false);
   CURL* handle() const { return handle_.get(); }
   const Url& url() const { return url_; }
 
   int status() const;
-  std::string header(const char* name) const;  // of the response; empty where it has none
-  // Where a redirect leads; none where the response is not one. Errors: a URL that is not used.
+  std::string header(const char* name) const;  // of the response; empty if absent
+  // The target of a redirect; none: the response is not a redirect. Errors: those of Url::resolve().
   std::optional<Url> redirect() const;
-  // The range that the response holds, and the size of the file where it is told.
+  // The range that the response holds, and the size of the file if the response has it.
   std::optional<ByteRange> content_range(std::optional<std::uint64_t>& file_size) const;
   Outcome outcome(CURLcode code, bool progress) const;
 
@@ -59,12 +59,12 @@ class Exchange {
 
 struct Document {
   std::string body;
-  Url url;           // it came from, after redirects
+  Url url;           // where it came from, after redirects
   std::string link;  // its Link header
 };
 
-// A whole small document, with redirects and retries. Errors: more than `most` bytes, and those of Retries,
-// which name `what`.
+// Reads a whole small document, following redirects and retrying. Errors:
+// more than `most` bytes, and those of Retries, which name `what`.
 Document get_document(const Url& url, const Token& token, std::uint64_t most, const std::string& what,
                       const Context& context);
 // The same into a temporary_file().

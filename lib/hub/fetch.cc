@@ -40,7 +40,7 @@ RemoteFile remote_file(const std::string& directory, const FileEntry& entry, std
           .blocks = std::move(blocks)};
 }
 
-// Of a file without a name, which was read from the source.
+// The contents of an unnamed temporary file.
 std::string contents_of(const File& file, std::uint64_t most) {
   const std::uint64_t size = file.size();
   if (size > most)
@@ -58,8 +58,8 @@ std::string sha256_of(const File& file) {
   return hex(digest.finish());
 }
 
-// The bytes of parts, one after the other, each compared with its digest before the next one begins, and the
-// last one before the end is told.
+// The bytes of parts, one after the other. Compares each part with its digest before the next one begins, and
+// the last one before it returns the end.
 class CheckedParts {
  public:
   CheckedParts(const Source& source, const std::vector<RemoteFile>& parts, const RangeOptions& options,
@@ -77,8 +77,8 @@ class CheckedParts {
       if (const std::string wrong = check_->finish(); !wrong.empty())
         throw Error(
             ErrorCode::difference, parts_[index_].path,
-            fmt::format("is not what is listed: {}; nothing of the set was put in place. Run the same "
-                        "command again; --parts DIR fetches wrong parts again by itself",
+            fmt::format("is not what is listed: {}; no file of the set was put in place. Run the same "
+                        "command again, or use --parts DIR, which fetches wrong parts again by itself",
                         wrong));
       if (++index_ < parts_.size()) check_.emplace(parts_[index_]);
     }
@@ -136,7 +136,7 @@ class Fetcher {
   void take(const chunks::UnpackResult& unpacked);
   void name_places(const std::set<std::string>& tops);
 
-  // Half of the memory is for what is on its way, half for those who use it.
+  // Half of the memory is for data in flight, half for unpacking.
   std::uint64_t half() const { return context_.memory / 2; }
   Context halved() const {
     Context context = context_;
@@ -158,7 +158,7 @@ class Fetcher {
   const Source source_;
   FetchResult result_;
   chunks::UnpackResult unpacked_;
-  std::optional<File> manifest_;  // of the set; of a web server's directory it was read to find it
+  std::optional<File> manifest_;  // of the set; on a web server it was read to find the set
 };
 
 Choice Fetcher::find() {
@@ -166,7 +166,7 @@ Choice Fetcher::find() {
   return choose(source_.list(context_), options_.name, source_.shown());
 }
 
-// A web server does not say what it has: a manifest under one of the names that they have does.
+// A web server does not list its files, so this tries the names that a manifest can have.
 Choice Fetcher::find_on_server() {
   const std::size_t slash = options_.name.rfind('/');
   const std::string directory = slash == std::string::npos ? "" : options_.name.substr(0, slash);
@@ -197,26 +197,25 @@ Choice Fetcher::find_on_server() {
     files.push_back({.path = path, .size = text.size(), .sha256 = sha256_hex(text)});
     return files;
   }
-  throw Error(
-      source_.shown(),
-      name.empty()
-          ? "has no manifest.json, and a web server does not say what else it has; give the name of a set"
-          : fmt::format("has neither {} nor {}; a web server does not say what else it has", candidates[0],
-                        candidates[1]));
+  throw Error(source_.shown(),
+              name.empty()
+                  ? "has no manifest.json, and a web server does not list its files; give the name of a set"
+                  : fmt::format("has neither {} nor {}, and a web server does not list its files",
+                                candidates[0], candidates[1]));
 }
 
 chunks::ChunkManifest Fetcher::read_manifest_of(const RemoteSet& set) {
   if (!manifest_) manifest_ = source_.read(*set.manifest, kMostManifestBytes, context_);
   try {
     return chunks::read_chunk_manifest(context_, *manifest_);
-  } catch (const Error& error) {  // about a file that has no name any more
+  } catch (const Error& error) {  // of the unnamed temporary file
     Error named(error.code(), set.manifest->path, error.reason());
     if (error.offset()) named.at(*error.offset());
     throw named;
   }
 }
 
-// A set that was replaced in part is found out before anything is fetched.
+// Finds a set that was replaced in part before anything is fetched.
 void Fetcher::compare_with_listing(const RemoteSet& set, const chunks::ChunkManifest& manifest) const {
   if (manifest.name != set.name)
     throw Error(set.manifest->path, fmt::format("is the manifest of a set '{}'", manifest.name));
@@ -227,16 +226,14 @@ void Fetcher::compare_with_listing(const RemoteSet& set, const chunks::ChunkMani
     const std::string path = in_directory(set.directory, part.path);
     const auto found = listed.find(path);
     if (found == listed.end())
-      throw Error(path, fmt::format("is in the manifest, but not on the hub: the upload is not complete. Ask "
-                                    "again later"));
+      throw Error(path, "is in the manifest, but not on the hub: the upload is incomplete. Try again later");
     const RemoteFile& there = *found->second;
     if (there.size != part.size ||
         (!there.sha256.empty() && !part.sha256.empty() && there.sha256 != part.sha256))
-      throw Error(
-          ErrorCode::difference, path,
-          fmt::format("is not the part that {} tells of: {} bytes and SHA-256 {} instead of {} and {}. "
-                      "The set was replaced in part; ask again when its upload is complete",
-                      set.manifest->path, there.size, there.sha256, part.size, part.sha256));
+      throw Error(ErrorCode::difference, path,
+                  fmt::format("is not the part that {} lists: {} bytes and SHA-256 {} instead of {} and {}. "
+                              "The set was replaced in part; try again when its upload is complete",
+                              set.manifest->path, there.size, there.sha256, part.size, part.sha256));
   }
 }
 
@@ -268,7 +265,7 @@ void Fetcher::fetch_frames(const RemoteSet& set) {
   if (options_.parts.empty()) {
     chunks.parts.resize(manifest.parts.size());
     RangeOptions ranges = this->ranges();
-    // Where half is too little to unpack a frame, what remains is enough for the network.
+    // If half is too little to unpack a frame, the network gets what remains.
     if (const std::uint64_t frame = chunks::FrameReader::memory(manifest);
         frame > context_.memory - ranges.memory && frame < context_.memory)
       ranges.memory = context_.memory - frame;
@@ -294,8 +291,8 @@ void Fetcher::fetch_frames(const RemoteSet& set) {
   name_places(tops);
 }
 
-// Into a directory of parts, and unpacked from there, by the manifest that came from the source whatever has
-// become of the file.
+// Downloads into a directory of parts and unpacks from there,
+// with the manifest from the source, not the local file.
 void Fetcher::fetch_parts(const RemoteSet& set, const std::vector<RemoteFile>& files,
                           const std::optional<chunks::ChunkManifest>& manifest) {
   const DownloadResult download = hub::download(source_, files,
@@ -326,10 +323,10 @@ void Fetcher::fetch_archive(const RemoteSet& set) {
   result_.parts = set.parts.size();
   for (const RemoteFile& part : set.parts) result_.fetch_bytes += part.size;
   context_.progress.say(printable(fmt::format(
-      "{}: {} parts, {}, without a manifest: files get their names when all of it was read{}", set.path(),
+      "{}: {} parts, {}, without a manifest: files get their names after all of it was read{}", set.path(),
       set.parts.size(), exact_size(result_.fetch_bytes),
       options_.parts.empty()
-          ? ", and a run that is stopped begins again; with --parts DIR it goes on where it stopped"
+          ? ", and a stopped run starts from the beginning; with --parts DIR it continues where it stopped"
           : "")));
   if (!options_.parts.empty()) return fetch_parts(set, set.parts, std::nullopt);
   const ArchiveRecord record(set, unpack_options(), context_);
@@ -362,7 +359,7 @@ void Fetcher::fetch_tree(const std::vector<RemoteFile>& files) {
   }
   if (wanted.empty())
     throw Error(source_.shown(),
-                files.empty() ? "holds no files" : "holds no file that is wanted by --include and --exclude");
+                files.empty() ? "holds no files" : "holds no file that matches --include and --exclude");
   const DownloadResult download = hub::download(source_, wanted,
                                                 {.out = options_.out,
                                                  .connections = options_.connections,

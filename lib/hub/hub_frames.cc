@@ -7,7 +7,7 @@
 namespace planesmith::hub {
 namespace {
 
-constexpr int kMostTimes = 3;  // that a wrong frame is fetched
+constexpr int kMostTimes = 3;  // how often a wrong frame is fetched
 
 }  // namespace
 
@@ -25,7 +25,7 @@ RemoteRange HubFrames::range_of(const Run& run) const {
   return {.file = first.part, .offset = first.offset, .size = last.offset + last.size - first.offset};
 }
 
-// Frames that follow each other in a part come in one range, as long as it does not get too large.
+// Joins adjacent frames of a part into one range, up to a limit.
 void HubFrames::expect(std::span<const std::size_t> frames) {
   std::uint64_t total = 0;
   for (const std::size_t f : frames) total += manifest_.frames[f].size;
@@ -48,8 +48,8 @@ void HubFrames::expect(std::span<const std::size_t> frames) {
   reader_ = std::make_unique<RangeReader>(std::move(parts), ranges, source_.token(), options_, context_);
 }
 
-// The next frames of the ranges that may be on their way. Those come first of whose range the fewest are at
-// work: threads that write into one file wait for each other.
+// The next frames of the ranges that may be in flight, those of ranges with the fewest frames in work first,
+// because threads that write into one file wait for each other.
 std::vector<RangeFront> HubFrames::wanted(std::size_t end) {
   const std::lock_guard lock(mutex_);
   while (first_run_ < runs_.size() && runs_[first_run_].given == runs_[first_run_].end) ++first_run_;

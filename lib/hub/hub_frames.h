@@ -1,4 +1,4 @@
-// The frames of a set that lies on a hub, fetched ahead of those who unpack them.
+// The frames of a set on a hub, fetched ahead of the threads that unpack them.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ namespace planesmith::hub {
 
 class HubFrames : public chunks::FrameFeed {
  public:
-  // directory: of the parts, in the repository; empty: its root. The manifest outlives this.
+  // directory: of the parts, in the repository; empty: its root. The manifest must outlive this.
   HubFrames(const Source& source, std::string directory, const chunks::ChunkManifest& manifest,
             const RangeOptions& options, const Context& context);
 
@@ -26,11 +26,11 @@ class HubFrames : public chunks::FrameFeed {
   void done(std::size_t f) override;
 
  private:
-  // Whole frames that follow each other in a part, and come in one range.
+  // Adjacent whole frames of a part, fetched as one range.
   struct Run {
     std::size_t begin = 0, end = 0;  // frames
-    std::size_t given = 0;           // the next to be given
-    std::size_t done = 0;            // how many
+    std::size_t given = 0;           // the next frame to return
+    std::size_t done = 0;            // number of frames that are done
     std::size_t at_work() const { return given - begin - done; }
   };
   struct Again {
@@ -46,10 +46,10 @@ class HubFrames : public chunks::FrameFeed {
   const RangeOptions options_;
   const Context& context_;
   std::unique_ptr<RangeReader> reader_;
-  std::mutex turn_;            // held by the thread that waits for what arrives; the others wait for it
+  std::mutex turn_;            // held by the one thread that waits for bytes; the others wait for it
   std::mutex mutex_;           // guards what follows
   std::vector<Run> runs_;      // by range
-  std::size_t first_run_ = 0;  // the first with frames that were not given
+  std::size_t first_run_ = 0;  // the first run with frames that were not returned
   std::map<std::size_t, Again> again_;
 };
 

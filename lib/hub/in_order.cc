@@ -7,8 +7,7 @@
 namespace planesmith::hub {
 namespace {
 
-constexpr std::uint64_t kMostPiece =
-    4 * kMiB;  // given at once, so that what is written keeps up with what comes
+constexpr std::uint64_t kMostPiece = 4 * kMiB;  // small enough that writing keeps up with the download
 
 }  // namespace
 

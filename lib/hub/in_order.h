@@ -1,4 +1,4 @@
-// Remote files from front to back, one after the other, fetched by many connections at once.
+// Reads remote files from front to back, one after the other, over many connections at once.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ struct Rest {
 class InOrder {
  public:
   InOrder(const Source& source, std::vector<Rest> files, const RangeOptions& options, const Context& context);
-  // The next bytes of file `index`, which is the one that was read last or comes after it; empty at its end.
+  // The next bytes of file `index`, which is the file read last or a later one; empty at its end.
   // Valid until the next call.
   ConstBytes next(std::size_t index);
-  // All bytes of a file once more, piece by piece: what came was wrong.
+  // Passes all bytes of a file again, piece by piece, because they were wrong.
   void again(std::size_t index, const std::function<void(ConstBytes)>& take);
 
  private:
   std::vector<Rest> files_;
   std::vector<RemoteRange> ranges_;
   std::uint64_t piece_;
-  std::size_t range_ = 0;    // that is being read
-  std::uint64_t taken_ = 0;  // of it
+  std::size_t range_ = 0;    // the range that is being read
+  std::uint64_t taken_ = 0;  // bytes read of it
   std::unique_ptr<RangeReader> reader_;
 };
 

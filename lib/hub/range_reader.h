@@ -1,5 +1,5 @@
-// Ranges of remote files, fetched by many connections at once ahead of those who wait for them, in bounded
-// memory.
+// Ranges of remote files, fetched by many connections at once
+// ahead of the threads that wait for them, in bounded memory.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct RemoteSource {
   std::uint64_t size = 0;
 };
 
-// The first `size` bytes of a range, which is told by its number.
+// The first `size` bytes of a range, given by its number.
 struct RangeFront {
   std::size_t range = 0;
   std::uint64_t size = 0;
@@ -34,26 +34,26 @@ struct RangeFront {
 
 struct RangeOptions {
   int connections = 16;
-  std::uint64_t memory = 0;  // for bytes that arrived and were not released; at least one range is held
+  std::uint64_t memory = 0;  // for received bytes that were not released; one range is always held
 };
 
-// Ranges are asked for in their order, so a caller that wants them in about this order never waits for
-// memory. The connections are spread over a few threads, since one moves less than a fast network brings. A
-// broken connection goes on at the byte where it broke; a server that ignores ranges is read from the front
-// by one connection a file. All member functions may be called from any thread; once something has failed for
-// good, all of them throw that Error.
+// Requests ranges in their order, so a caller that needs them in about this order never waits for memory. The
+// connections are spread over a few threads, because one thread is slower than a fast network. A broken
+// connection continues at the byte where it broke; from a server that ignores ranges, one connection reads
+// each file from the front. All member functions may be called from any thread; after a final failure all of
+// them throw that Error.
 class RangeReader {
  public:
   RangeReader(std::vector<RemoteSource> files, const std::vector<RemoteRange>& ranges, const Token& token,
               const RangeOptions& options, const Context& context);
   ~RangeReader();
 
-  // The bytes of a front, as soon as they are here. Valid until release().
+  // Waits for the bytes of a front. Valid until release().
   ConstBytes wait(const RangeFront& front);
-  // The first in this list of those that are here, as soon as one is: its index.
+  // Waits until at least one of the fronts is here; returns the lowest index of those.
   std::size_t wait_any(std::span<const RangeFront> fronts);
   void release(std::size_t range);
-  // The same bytes again, over a connection of their own: what came was wrong.
+  // Fetches the bytes again over a new connection, because they were wrong.
   std::vector<std::uint8_t> again(const RemoteRange& range);
 
  private:
@@ -65,8 +65,8 @@ class RangeReader {
 void append_ranges(std::vector<RemoteRange>& ranges, std::size_t file, std::uint64_t begin, std::uint64_t end,
                    std::uint64_t size);
 
-// A good size of ranges: large enough that waiting for the first byte does not matter, small enough for
-// `connections` of them to be in flight twice over, and for small files to be spread over all connections.
+// A good size of ranges: large enough that waiting for the first byte does not matter, small enough that two
+// for each connection fit into memory and small files are spread over all connections.
 std::uint64_t range_size(std::uint64_t total, const RangeOptions& options);
 
 }  // namespace planesmith::hub

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kTries = 8;  // for a range, without progress
 
-// In huge pages where the size allows: a page fault for each 4 KiB is half of what a transfer costs.
+// Uses huge pages if the size allows: a page fault for each 4 KiB is half of the cost of a transfer.
 std::uint8_t* allocate(std::uint64_t size) {
   constexpr std::size_t kHuge = 2 * kMiB;
   const std::size_t alignment = size >= kHuge ? kHuge : 4 * kKiB;
@@ -55,7 +55,8 @@ std::size_t RangeTable::wait_any(std::span<const RangeFront> fronts) {
     if (failure_) return true;
     for (found = 0; found < fronts.size(); ++found) {
       RangeInFlight& range = ranges_.at(fronts[found].range);
-      // Told before looking: arrived() counts first and asks for this afterwards, so one of both notices.
+      // Set before reading `received`:
+      // arrived() counts first and then reads `awaited`, so one of them notices.
       if (range.awaited > fronts[found].size) range.awaited = fronts[found].size;
       if (range.received >= fronts[found].size) return true;
     }
@@ -71,7 +72,7 @@ ConstBytes RangeTable::front(const RangeFront& front) const {
 }
 
 void RangeTable::release(std::size_t r) {
-  decltype(RangeInFlight::bytes) bytes{nullptr, &free};  // which takes its time, so without the lock
+  decltype(RangeInFlight::bytes) bytes{nullptr, &free};  // freed without the lock, because that is slow
   {
     const std::lock_guard lock(mutex_);
     RangeInFlight& range = ranges_.at(r);
@@ -103,7 +104,7 @@ bool RangeTable::may_start(const RangeInFlight& range) const {
   return alone && Clock::now() >= range.not_before;
 }
 
-// Memory for a range: where there is none left only the first one that is waited for gets it.
+// Allocates memory for a range; beyond the limit only for the first range that is not released.
 bool RangeTable::make_room(RangeInFlight& range) {
   if (range.bytes) return true;
   const bool first = range.index == first_ || range.fresh;
@@ -132,7 +133,7 @@ RangeInFlight* RangeTable::find_next() {
     make_room(range);
     return &range;
   }
-  // Some of them a transfer of the whole file has brought meanwhile.
+  // A transfer of the whole file may have fetched some of them meanwhile.
   std::erase_if(broken_, [&](std::size_t r) { return ranges_[r].state != RangeState::idle; });
   for (auto at = broken_.begin(); at != broken_.end(); ++at) {
     RangeInFlight& range = ranges_[*at];
@@ -140,7 +141,7 @@ RangeInFlight* RangeTable::find_next() {
     broken_.erase(at);
     return &range;
   }
-  // Files that ignore ranges and are being read are passed over; all else goes in order.
+  // In order, but skips files that are being read because their server ignores ranges.
   while (next_ < in_order_ && ranges_[next_].state != RangeState::idle) ++next_;
   for (std::size_t r = next_; r < in_order_; ++r) {
     RangeInFlight& range = ranges_[r];
@@ -159,7 +160,7 @@ void RangeTable::arrived(RangeInFlight& range, std::uint64_t n) {
   if (received < range.awaited) return;
   {
     const std::lock_guard lock(mutex_);
-    range.awaited = UINT64_MAX;  // those who want more say so again
+    range.awaited = UINT64_MAX;  // waiting threads set it again
   }
   arrived_.notify_all();
 }
@@ -177,7 +178,7 @@ RangeInFlight* RangeTable::complete(RangeInFlight& range, std::uint64_t n, bool 
   return next;
 }
 
-// The range of the same file that comes next and is not here yet.
+// The next range of the same file that is neither running nor done.
 RangeInFlight* RangeTable::following(const RangeInFlight& range) {
   for (std::size_t r = range.index + 1; r < in_order_ && ranges_[r].want.file == range.want.file; ++r)
     if (ranges_[r].state == RangeState::idle) return &ranges_[r];
@@ -231,7 +232,7 @@ void RangeTable::retry_later(RangeInFlight& range, const Outcome& outcome) {
     const std::lock_guard lock(mutex_);
     range.not_before = Clock::now() + range.retries.next(outcome, said);
     if (outcome.curl == 0 && (outcome.status == 429 || (outcome.status == 503 && outcome.wait))) {
-      if (Clock::now() < hold_until_) said.clear();  // one of the others has said so
+      if (Clock::now() < hold_until_) said.clear();  // another range has said so
       hold_until_ = std::max(hold_until_, range.not_before);
     }
     if (outcome.status >= 400) range.file.direct.reset();

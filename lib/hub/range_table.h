@@ -1,5 +1,5 @@
-// What the transfers of a RangeReader share: the files and what was learnt about them, the ranges, the order
-// in which they are started, the memory they get, rate limits, and the failure that ends all.
+// The state that the transfers of a RangeReader share: the files and what is known about them, the ranges,
+// their order and memory, rate limits, and the failure that ends all transfers.
 #pragma once
 
 #include <stdlib.h>
@@ -25,11 +25,11 @@
 
 namespace planesmith::hub {
 
-// A file, and what was learnt about it.
+// A file, and what earlier responses told about it.
 struct RangedFile {
   const RemoteSource source;
   // The table's mutex guards what follows.
-  std::optional<Url> direct{};  // where the last redirect led: a signed URL that is good for a while
+  std::optional<Url> direct{};  // target of the last redirect: a signed URL that is valid for a while
   bool ignores_ranges = false;
   int transfers = 0;            // running
   const void* whole = nullptr;  // the transfer that reads the file from its front, which ends all others
@@ -44,55 +44,55 @@ struct RangeInFlight {
   const std::size_t index;
   const RemoteRange want;
   RangedFile& file;
-  const bool fresh;  // over a new connection, and not from where the file was found before
-  // Written by the one transfer that the range has while it runs.
+  const bool fresh;  // to be fetched over a new connection and from the file's own URL
+  // Written by the range's only transfer while it runs.
   std::unique_ptr<std::uint8_t[], decltype(&free)> bytes{nullptr, &free};
   std::atomic<std::uint64_t> received{0};
   // The table's mutex guards what follows; `awaited` is read without it.
-  std::atomic<std::uint64_t> awaited{UINT64_MAX};  // the fewest bytes of it that are waited for
+  std::atomic<std::uint64_t> awaited{UINT64_MAX};  // the lowest size that a thread waits for
   Retries retries;
   RangeState state = RangeState::idle;
   std::chrono::steady_clock::time_point not_before{};
 };
 
-// All member functions may be called from any thread. One mutex guards the table; bytes arrive without it.
+// All member functions may be called from any thread. One mutex guards the table, but not the bytes.
 class RangeTable {
  public:
-  // wake: has every thread that runs transfers look at the table again.
+  // wake: makes every thread that runs transfers look at the table again.
   RangeTable(std::vector<RemoteSource> files, const std::vector<RemoteRange>& ranges,
              const RangeOptions& options, Progress& progress, std::function<void()> wake);
 
-  // For those who want the bytes; as RangeReader's.
+  // For the threads that need the bytes; as in RangeReader.
   std::size_t wait_any(std::span<const RangeFront> fronts);
   ConstBytes front(const RangeFront& front) const;
   void release(std::size_t range);
-  std::size_t add_again(const RemoteRange& want);  // the number of a range that goes before all others
+  std::size_t add_again(const RemoteRange& want);  // its number; it is started before all others
 
   // For the threads that run transfers.
   struct Start {
     RangeInFlight& range;
     Url url;
-    bool direct;  // where an earlier redirect led
+    bool direct;  // url is the target of an earlier redirect
   };
-  std::optional<Start> start_next();  // a range that may start now; it and its memory are the caller's
-  // n more bytes of the range are in its memory.
+  std::optional<Start> start_next();  // a range that may start now; the caller then owns it
+  // To be called when n more bytes of the range are in its memory.
   void arrived(RangeInFlight& range, std::uint64_t n);
-  // The last n bytes are. Where its transfer reads on: the range of the file that the next bytes belong to,
-  // now the caller's, too.
+  // The same for the last n bytes. If its transfer reads on, returns the file's range of the next bytes,
+  // which the caller then owns too; else null.
   RangeInFlight* complete(RangeInFlight& range, std::uint64_t n, bool reads_on);
-  // The server ignores ranges, so this transfer reads the whole file.
+  // To be called when the server ignores ranges, so that this transfer reads the whole file.
   void read_whole(RangedFile& file, const void* transfer);
-  // Whether another transfer brings the range, since it reads the whole file. Not one that is fetched again:
-  // it was brought already.
+  // Whether another transfer fetches the range because it reads the whole file. Never for a range that is
+  // fetched again, which that transfer has passed already.
   bool is_superseded(const RangeInFlight& range, const void* transfer) const;
-  // The first range of the file that is not here, for the transfer that reads all of it and has this range;
-  // null while other transfers of the file go on, which may have that one.
+  // The file's first missing range, for the transfer that reads the whole file and owns `range`; null while
+  // other transfers of the file run, which may own it.
   RangeInFlight* take_over(RangeInFlight& range);
   bool has_room(RangeInFlight& range);  // memory for a range of a file that is read whole
   void found_at(RangedFile& file, const std::optional<Url>& direct);
-  // What a range waits for after a transfer that failed. Errors: those of Retries.
+  // Delays the range after a failed transfer. Errors: those of Retries.
   void retry_later(RangeInFlight& range, const Outcome& outcome);
-  // A transfer has ended. What it has not completed is started again.
+  // To be called when a transfer has ended; a range that is incomplete is started again.
   void leave(RangeInFlight& range, const void* transfer);
 
   bool ended() const;  // by end() or a failure
@@ -113,16 +113,16 @@ class RangeTable {
   const std::function<void()> wake_;
   std::vector<RangedFile> files_;
 
-  mutable std::mutex mutex_;  // guards all below, and what of files and ranges says so
+  mutable std::mutex mutex_;  // guards all below, and the members of files and ranges that say so
   std::condition_variable arrived_;
-  std::deque<RangeInFlight> ranges_;  // those given, then those that are fetched again; they stay in place
-  const std::size_t in_order_;        // how many were given
+  std::deque<RangeInFlight> ranges_;  // the given ones, then those fetched again; addresses are stable
+  const std::size_t in_order_;        // number of the given ones
   std::size_t first_ = 0;             // the first that is not released
-  std::size_t next_ = 0;              // all before were started at least once
+  std::size_t next_ = 0;              // all before it were started at least once
   std::vector<std::size_t> broken_;   // to be started again
   std::deque<std::size_t> extra_;     // to be started before all others
   std::uint64_t held_ = 0;            // bytes of memory that ranges have
-  Clock::time_point hold_until_{};    // rate limit: nothing is asked for before
+  Clock::time_point hold_until_{};    // rate limit: no request before this time
   std::exception_ptr failure_;
   bool ending_ = false;
 };

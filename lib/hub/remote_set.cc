@@ -21,11 +21,11 @@ std::string directory_of(const std::string& path) {
 
 struct Found {
   RemoteSet set;
-  std::vector<std::string> stems{};  // different ways in which its parts are named
-  std::string odd{};                 // why a file that looks like a part of it is none
+  std::vector<std::string> stems{};  // the different names of its parts before the suffix
+  std::string odd{};                 // why a file that looks like its part is not one
 };
 
-// By directory and name.
+// The sets by directory and name.
 std::map<std::pair<std::string, std::string>, Found> find_sets(const std::vector<RemoteFile>& files) {
   std::map<std::pair<std::string, std::string>, Found> sets;
   for (const RemoteFile& file : files) {
@@ -50,7 +50,7 @@ std::map<std::pair<std::string, std::string>, Found> find_sets(const std::vector
       set_of(base.substr(0, base.find(".tar.zst"))).odd = error.what();
     }
   }
-  // Other files are called manifest.json too: those of packs and directories.
+  // A manifest without parts is not a set: packs and directories also have files called manifest.json.
   std::erase_if(sets,
                 [](const auto& entry) { return entry.second.set.parts.empty() && entry.second.odd.empty(); });
   return sets;
@@ -62,7 +62,7 @@ RemoteSet in_order(Found found) {
   if (!found.odd.empty()) throw Error(found.odd);
   if (found.stems.size() > 1)
     throw Error(set.path(),
-                fmt::format("has parts that are named in two ways, {}... and {}...; nothing tells "
+                fmt::format("has parts that are named in two ways, {}... and {}..., and no manifest tells "
                             "which ones belong together",
                             found.stems[0], found.stems[1]));
   std::vector<std::string> paths;

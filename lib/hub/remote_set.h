@@ -18,10 +18,10 @@ struct RemoteSet {
   std::string path() const { return directory.empty() ? name : directory + "/" + name; }
 };
 
-// What a name stands for: the set of this path, else the only set that is called so in any directory, else
-// the directory of this path; no name: the only set, else everything. Errors (usage): several sets; nothing
-// of this name, with what there is; (failed): parts of which one is missing between others, or whose order
-// cannot be told.
+// What a name refers to: the set of this path, else the only set of this name in any
+// directory, else the directory or file of this path; an empty name: the only set, or
+// all files if there are no sets. Errors: several sets (usage); nothing of this name,
+// with a list of the sets; parts with a gap between them, or in an unknown order.
 using Choice = std::variant<RemoteSet, std::vector<RemoteFile>>;
 Choice choose(const std::vector<RemoteFile>& files, std::string name, const std::string& source);
 

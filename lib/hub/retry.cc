@@ -41,7 +41,7 @@ void Retries::refuse(const Outcome& outcome) const {
   if (outcome.status == 404)
     throw NotFound(what_,
                    with("there is no such repository, revision or file; check the spelling, and HF_TOKEN "
-                        "where it is private"));
+                        "if it is private"));
   if (outcome.status != 401 && outcome.status != 403) throw Error(what_, reason_of(outcome));
   throw Error(what_,
               outcome.authorized
@@ -62,12 +62,12 @@ std::chrono::milliseconds Retries::next(const Outcome& outcome, std::string& sai
     refuse(outcome);
   if (is_final(outcome.curl)) throw Error(what_, reason_of(outcome));
   if (outcome.wait && *outcome.wait > kLongestWait)
-    throw Error(what_, fmt::format("{}: it asks to wait {} s; run the same command again then",
+    throw Error(what_, fmt::format("{}: it asks to wait {} s; run the same command again after that",
                                    reason_of(outcome), outcome.wait->count()));
   const seconds backoff = std::min(seconds{1 << std::min(failures_, 10)}, kLongestBackoff);
   seconds wait = outcome.wait.value_or(limited ? std::max(backoff, seconds{5}) : backoff);
   if (limited) {
-    // Retry-After: 0 is an invitation to ask at once, for ever.
+    // Retry-After: 0 would mean to ask again at once, without end.
     wait = std::max(wait, seconds{1});
     limited_ += wait;
     if (limited_ > 4 * kWindow + kLongestWait)
@@ -75,15 +75,15 @@ std::chrono::milliseconds Retries::next(const Outcome& outcome, std::string& sai
                                      "again later",
                                      reason_of(outcome),
                                      std::chrono::duration_cast<std::chrono::minutes>(limited_).count()));
-    said = fmt::format("{}: {}: the rate limit is reached, going on in {} s", what_, reason_of(outcome),
+    said = fmt::format("{}: {}: the rate limit is reached, continuing in {} s", what_, reason_of(outcome),
                        wait.count());
     return wait;
   }
   if (++failures_ >= tries_)
-    throw Error(what_, fmt::format("{}; given up after {} attempts without progress. The same command goes "
-                                   "on from here",
+    throw Error(what_, fmt::format("{}; gave up after {} attempts without progress. The same command "
+                                   "continues from here",
                                    reason_of(outcome), failures_));
-  said = fmt::format("{}: {}; again in {} s", what_, reason_of(outcome), wait.count());
+  said = fmt::format("{}: {}; trying again in {} s", what_, reason_of(outcome), wait.count());
   return wait;
 }
 

@@ -42,7 +42,7 @@ RemoteFile parse_entry(const Json& entry, const std::string& name) {
     return Error(name, fmt::format("the listing has '{}' {}", path.substr(0, 200), what));
   };
   RemoteFile file{.path = text_of(entry, "path")};
-  if (!is_inner_path(file.path)) throw refuse(file.path, "as a name, which does not stay in the directory");
+  if (!is_inner_path(file.path)) throw refuse(file.path, "as a name, which leaves the directory");
   const auto lfs = entry.find("lfs");
   const bool large = lfs != entry.end() && lfs->is_object();
   const Json& sized = large && lfs->contains("size") ? *lfs : entry;
@@ -80,7 +80,7 @@ std::optional<Url> next_page(const std::string& link_header, const Url& endpoint
   if (close == link_header.npos || close > next) return {};
   const Url there = endpoint.resolve(link_header.substr(open + 1, close - open - 1));
   if (there.same_origin(endpoint)) return there;
-  // A mirror passes on what the hub itself says: the page is the mirror's.
+  // A mirror passes on links to the hub itself; the page is read from the mirror.
   return Url::parse(endpoint.text() + there.path().substr(1));
 }
 
@@ -95,9 +95,9 @@ Source Source::parse(std::string_view text, Os& os) {
   if (!text.starts_with("hf:")) {
     if (!text.starts_with("http://") && !text.starts_with("https://"))
       throw refuse("is neither hf:OWNER/REPO, hf:datasets/OWNER/REPO nor an http(s) URL");
-    if (text.find_first_of("?#") != text.npos) throw refuse("should be a directory, without '?' and '#'");
+    if (text.find_first_of("?#") != text.npos) throw refuse("must be a directory, without '?' and '#'");
     source.base_ = Url::parse(given.ends_with('/') ? given : given + '/');
-    // A hub that is not asked for anything needs no sensible address.
+    // The hub is not used here, so its address and token may be invalid.
     try {
       source.token_ = Token::find(os, Url::parse(endpoint));
     } catch (const Error&) {
@@ -122,7 +122,7 @@ Source Source::parse(std::string_view text, Os& os) {
   const std::size_t slash = text.find('/');
   if (slash == text.npos || !is_repo_name(text.substr(0, slash)) || !is_repo_name(text.substr(slash + 1)))
     throw refuse(
-        "is not hf:OWNER/REPO[@REVISION] or hf:datasets/OWNER/REPO[@REVISION]; directories go into "
+        "is not hf:OWNER/REPO[@REVISION] or hf:datasets/OWNER/REPO[@REVISION]; give directories in "
         "NAME");
   source.repo_ = text;
   source.base_ = Url::parse(endpoint);
@@ -144,7 +144,7 @@ std::vector<RemoteFile> Source::list(const Context& context) const {
       fmt::format("{}api/{}/{}/tree/{}?recursive=true", base_.text(), kind_, repo_, encode(revision_)));
   while (url) {
     if (seen.size() == kMostPages || !seen.insert(url->text()).second)
-      throw Error(shown_, "the listing has no end");
+      throw Error(shown_, "the listing does not end");
     const Document page = get_document(*url, token_, kMostPageBytes, shown_, context);
     for (RemoteFile& file : parse_page(page.body, shown_)) {
       memory += kEntryBytes + file.path.size();
@@ -174,7 +174,7 @@ File Source::read(const RemoteFile& remote, std::uint64_t most, const Context& c
     throw Error(
         ErrorCode::difference, remote.path,
         fmt::format("is not what the hub lists ({} bytes instead of {}{}{}); run the same command again "
-                    "in a while",
+                    "later",
                     body.size(), remote.size, wrong.empty() ? "" : ", ", wrong));
   return body;
 }

@@ -1,4 +1,4 @@
-// What is fetched from: a repository of a Hugging Face hub, or a directory on a web server.
+// The source of a fetch: a repository of a Hugging Face hub, or a directory on a web server.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace planesmith::hub {
 struct RemoteFile {
   std::string path{};  // in the repository or directory, '/' between components
   std::uint64_t size = 0;
-  // What its content should be, as far as it is known.
+  // The known digests of its content.
   std::string sha256{};              // hex
   std::string git_sha1{};            // hex of git's blob digest
-  std::optional<Xxh3> xxh3{};        // over the digests of
-  std::vector<BlockRange> blocks{};  // these ranges, ascending (a manifest's)
+  std::optional<Xxh3> xxh3{};        // over the digests of `blocks`
+  std::vector<BlockRange> blocks{};  // ascending ranges, from a manifest
 };
 
 class Source {
@@ -33,18 +33,18 @@ class Source {
   static Source parse(std::string_view text, Os& os);
 
   bool lists_files() const { return !repo_.empty(); }  // a hub
-  const std::string& shown() const { return shown_; }  // as it was given, for messages
+  const std::string& shown() const { return shown_; }  // as given, for messages
   const Token& token() const { return token_; }
-  Url file(const std::string& path) const;
+  Url file(const std::string& path) const;  // of a file of the repository or directory
 
-  // All files of the repository, sorted by path. Stays on the endpoint whatever its pages link to. Errors:
-  // names that leave the directory, the same name twice, digests that are none, more pages, entries or bytes
-  // than a repository has or `context.memory` holds.
+  // All files of the repository, sorted by path. Stays on the endpoint even if its pages link elsewhere.
+  // Errors: names that leave the directory, the same name twice, malformed digests, more pages, entries or
+  // bytes than a repository can have or `context.memory` holds.
   std::vector<RemoteFile> list(const Context& context) const;
-  // A whole file of at most `most` bytes, in a temporary_file(). Errors: a digest that is
-  // known and not its own (difference).
+  // A whole file of at most `most` bytes, in a temporary_file().
+  // Error (difference): it does not match its size or known digest.
   File read(const RemoteFile& file, std::uint64_t most, const Context& context) const;
-  // The same where it may be missing: none where the server answers 404.
+  // The same for a file that may be missing; none: the server answers 404.
   std::optional<File> find(const std::string& path, std::uint64_t most, const Context& context) const;
 
  private:
@@ -55,7 +55,7 @@ class Source {
   std::string shown_;
 };
 
-// The URL of the page after this one, on the endpoint; none where this is the last.
+// The URL of the next page, on the endpoint; none: this is the last page.
 std::optional<Url> next_page(const std::string& link_header, const Url& endpoint);
 
 // The files of one page of the tree API. Errors as for Source::list().

@@ -36,12 +36,12 @@ Token Token::find(Os& os, const Url& endpoint) {
     from = token_file();
     try {
       if (!from.empty() && exists(os, from)) text = stripped(read_text(os, from, 64 << 10));
-    } catch (const Error&) {  // a token of another user, or a directory: as if there were none
+    } catch (const Error&) {  // another user's file, or a directory: counts as no token
     }
   }
   for (const char c : text)
     if (c <= 0x20 || c >= 0x7F)
-      throw Error(from, "holds spaces or characters that no token has; it is not used");
+      throw Error(from, "holds spaces or characters that no token has; correct or remove it");
   return text.empty() ? Token() : Token(text, endpoint);
 }
 

@@ -1,4 +1,4 @@
-// The access token of a hub: where it is found, and to whom it may be shown.
+// The access token of a hub: where it is stored, and which origin gets it.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ class Token {
   Token(std::string text, const Url& endpoint) : text_(std::move(text)), origin_(endpoint.origin()) {}
 
   // From HF_TOKEN, else from the file that `hf auth login` writes: HF_TOKEN_PATH, else $HF_HOME/token, else
-  // $XDG_CACHE_HOME/huggingface/token, else ~/.cache/huggingface/token. None of them: no token.
-  // Errors: characters that no token has (they could add a header of their own).
+  // $XDG_CACHE_HOME/huggingface/token, else ~/.cache/huggingface/token. None of them: no token. Error:
+  // characters that no token has, which could add another header.
   static Token find(Os& os, const Url& endpoint);
 
   bool known() const { return !text_.empty(); }

@@ -25,7 +25,7 @@ void TransferLoop::wake() {
 }
 
 void TransferLoop::run() {
-  constexpr int kPollMs = 100;  // a stop, and the end of a wait, are noticed within this time
+  constexpr int kPollMs = 100;  // notices a stop or the end of a wait within this time
   try {
     while (!table_.ended()) {
       end_superseded();
@@ -64,7 +64,7 @@ void TransferLoop::resume_paused() {
   for (const auto& transfer : transfers_)
     if (transfer->paused) {
       transfer->paused = false;
-      curl_easy_pause(transfer->exchange.handle(), CURLPAUSE_CONT);  // offers at once what was held back
+      curl_easy_pause(transfer->exchange.handle(), CURLPAUSE_CONT);  // passes the held bytes at once
     }
 }
 
@@ -106,7 +106,7 @@ void TransferLoop::ask(Transfer& transfer, const Url& url) {
   curl_multi_add_handle(multi_.get(), transfer.exchange.handle());
 }
 
-// Looks at the head of a response with content.
+// Checks the header of a response with content.
 void TransferLoop::begin_body(Transfer& transfer) {
   transfer.begun = true;
   const RangeInFlight& range = *transfer.range;
@@ -141,12 +141,12 @@ std::size_t TransferLoop::hold(Transfer& transfer) {
   return CURL_WRITEFUNC_PAUSE;
 }
 
-// libcurl gives 16 KiB at a time, whatever its buffer, so the table's mutex is not taken for each.
+// libcurl passes at most 16 KiB at a time, for any buffer size, so this avoids the table's mutex.
 std::size_t TransferLoop::take(Transfer& transfer, ConstBytes bytes) {
   const std::size_t all = bytes.size();
   if (!transfer.begun) {
     const int status = transfer.exchange.status();
-    if (status != 200 && status != 206) return all;  // words of an error or of a redirect
+    if (status != 200 && status != 206) return all;  // the body of an error or redirect
     begin_body(transfer);
   }
   if (transfer.finished) return 0;
@@ -156,11 +156,11 @@ std::size_t TransferLoop::take(Transfer& transfer, ConstBytes bytes) {
     transfer.range = first;
     transfer.alone = true;
   }
-  std::uint64_t at = transfer.position;  // what is held back comes again from there on
+  std::uint64_t at = transfer.position;  // held bytes come again from this position
   while (!bytes.empty()) {
     RangeInFlight& range = *transfer.range;
     const std::uint64_t wanted = range.position();
-    if (at < wanted) {  // comes before, or is here already
+    if (at < wanted) {  // before the range, or received already
       const std::size_t n = std::min<std::uint64_t>(bytes.size(), wanted - at);
       bytes = bytes.subspan(n);
       at += n;
@@ -188,7 +188,7 @@ std::size_t TransferLoop::take(Transfer& transfer, ConstBytes bytes) {
   return all;
 }
 
-// Follows a redirect.
+// Whether the transfer continues, because of a redirect.
 bool TransferLoop::goes_on(Transfer& transfer, CURLcode code) {
   if (transfer.failure) std::rethrow_exception(transfer.failure);
   if (code != CURLE_OK || transfer.finished) return false;
@@ -203,8 +203,9 @@ bool TransferLoop::goes_on(Transfer& transfer, CURLcode code) {
 
 void TransferLoop::after_failure(const Transfer& transfer, CURLcode code) {
   const int status = transfer.exchange.status();
+  // A signed URL has expired: ask again at the file's own URL.
   if (code == CURLE_OK && transfer.from_direct && transfer.hops == 0 && status >= 400 && status < 500 &&
-      status != 429)  // a signed URL has expired: the file is asked for again by its name
+      status != 429)
     return table_.found_at(transfer.range->file, std::nullopt);
   Outcome outcome = transfer.exchange.outcome(code, transfer.progress);
   if (code == CURLE_OK && (status == 200 || status == 206)) {

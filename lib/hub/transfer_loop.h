@@ -1,5 +1,5 @@
-// Some of the connections of a RangeReader, on one thread: libcurl's handles stay on the thread that uses
-// them. The others have loops of their own.
+// Some of the connections of a RangeReader, on one thread, because libcurl's handles belong to one thread.
+// Each such thread has a loop.
 #pragma once
 
 #include <exception>
@@ -15,25 +15,25 @@ namespace planesmith::hub {
 
 class TransferLoop {
  public:
-  // connections: at once. All that is given outlives this.
+  // connections: the most at once. All arguments must outlive this.
   TransferLoop(RangeTable& table, std::size_t connections, const Token& token, const Context& context);
 
-  void run();   // transfers, until the table has ended; what fails ends it
-  void wake();  // to look at the table again; from any thread
+  void run();   // runs transfers until the table has ended; a failure ends the table
+  void wake();  // makes run() look at the table again; from any thread
 
  private:
   struct Transfer {
-    RangeInFlight* range;  // that the next bytes belong to
-    bool from_direct;      // began where an earlier redirect led
+    RangeInFlight* range;  // the range of the next bytes
+    bool from_direct;      // began at the target of an earlier redirect
     Exchange exchange{};
     std::uint64_t position = 0;  // in the file, of the next byte
     int hops = 0;
-    bool begun = false;   // the head of the response was looked at
-    bool serial = false;  // the whole file comes, from its first byte
-    bool alone = false;   // and the other transfers of the file have ended
+    bool begun = false;   // the header of the response was checked
+    bool serial = false;  // reads the whole file from its first byte
+    bool alone = false;   // serial, and the other transfers of the file have ended
     bool paused = false;
     bool progress = false;
-    bool finished = false;  // has what it was for; what follows is not wanted
+    bool finished = false;  // has its bytes; ignores what follows
     std::exception_ptr failure{};
   };
 

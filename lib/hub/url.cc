@@ -14,7 +14,7 @@ constexpr std::size_t kMostBytes = 64 << 10;
 
 using Handle = std::unique_ptr<CURLU, decltype(&curl_url_cleanup)>;
 
-// A part of the URL; empty where it has none.
+// A part of the URL; empty if absent.
 std::string part(CURLU* url, CURLUPart what, unsigned flags = 0) {
   char* text = nullptr;
   if (curl_url_get(url, what, &text, flags) != CURLUE_OK) return "";
@@ -41,13 +41,13 @@ std::string Url::shown() const {
 
 namespace {
 
-// Everything that is asked of a URL, whatever it was made from.
+// What every URL must satisfy, given or redirected.
 void require_plain(CURLU* url, const std::string& text) {
   const std::string scheme = part(url, CURLUPART_SCHEME);
   if (scheme != "http" && scheme != "https")
     throw Error(text.substr(0, 200), "is neither an http nor an https URL");
   if (!part(url, CURLUPART_USER).empty() || !part(url, CURLUPART_PASSWORD).empty())
-    throw Error("a URL with a user name or password in it is not used: it would show in messages");
+    throw Error("a URL with a user name or password is refused, because messages would show it");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// URLs as the hub code handles them: http and https only, taken apart by libcurl's own parser.
+// URLs for the hub code: http and https only, parsed by libcurl.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ class Url {
  public:
   // An absolute URL. Errors: not a URL, a scheme other than http and https, a user name or password in it.
   static Url parse(std::string_view text);
-  // What a reference found at this URL (Location, Link) stands for, relative or absolute; the same errors.
+  // Resolves a relative or absolute reference found at this URL (Location, Link). Errors as parse().
   Url resolve(std::string_view reference) const;
 
   const std::string& text() const { return text_; }

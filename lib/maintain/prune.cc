@@ -60,7 +60,7 @@ PruneReport prune(const Context& context, const PruneRequest& request) {
       return pack.sidecar && tag(pack.sidecar->spec.tier) == heat.tag && pack.rank == heat.rank &&
              pack.world == heat.world;
     };
-    // The heat of a pool is of no identity: it goes with the last pack that it could be used for.
+    // A pool's heat has no identity: remove it with the last pack that could use it.
     const bool lost =
         std::any_of(packs.begin(), packs.end(), [&](const FoundPack* pack) { return is_of(*pack); });
     const bool kept = std::any_of(store.packs.begin(), store.packs.end(), [&](const FoundPack& pack) {

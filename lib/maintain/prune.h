@@ -1,4 +1,4 @@
-// Removing the caches and packs of identities that are not wanted any more.
+// Removes the caches and packs of identities that are no longer wanted.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ struct PruneReport {
     std::string ckpt_id, path;  // directory of a rank, or a .pack
     std::uint64_t bytes = 0;    // on disk
   };
-  std::vector<Item> removed;  // or, without force, what would be
+  std::vector<Item> removed;  // without force: what would be removed
   std::vector<Item> kept;
 };
 
-// What has no identity (a directory without meta.json, a pack without sidecar) is never removed. Errors:
-// usage where an identity to keep is not there, which may be a slip that would cost the wrong one; another
-// process holds a lock; a link stands where a directory should.
+// Never removes anything without an identity (a directory without meta.json, a pack without sidecar). Errors:
+// an identity to keep is not there (usage), because a misspelt one would remove the wrong files; another
+// process holds a lock; a link in place of a directory.
 PruneReport prune(const Context& context, const PruneRequest& request);
 
 }  // namespace planesmith

@@ -30,7 +30,7 @@ void write_durably(const Dir& dir, const std::string& name, std::string_view tex
   file.close();
 }
 
-// A second name for the file; where the file system refuses that, and a copy was asked for, a copy.
+// Makes a hard link, or a copy if the file system refuses hard links and --copy was given.
 void link_or_copy(const Context& context, const RekeyRequest& request, const Dir& from,
                   const std::string& name, const Dir& to, const std::string& new_name) {
   if (from.try_link(name, to, new_name)) return;
@@ -44,8 +44,8 @@ void link_or_copy(const Context& context, const RekeyRequest& request, const Dir
   target.close();
 }
 
-// Whether two names lead to one file, or to files of the same content. What was compared once is not read
-// again as long as both files stay as they are.
+// Whether two names lead to one file, or to files of the same content.
+// Does not read files again that were compared before and are unchanged.
 class SameData {
  public:
   explicit SameData(const Context& context) : context_(context) {}
@@ -67,7 +67,7 @@ class SameData {
   std::map<std::string, std::pair<struct stat, struct stat>> known_;
 };
 
-// Tidies up behind a failure, which is what gets reported.
+// Cleans up after a failure; only that failure is reported.
 void quietly(const std::function<void()>& tidy) {
   try {
     tidy();
@@ -75,18 +75,18 @@ void quietly(const std::function<void()>& tidy) {
   }
 }
 
-// One rank's directory or one pack that is to get the new identity.
+// A rank's directory or a pack that gets the new identity.
 class Item {
  public:
   virtual ~Item() = default;
   virtual RekeyReport::Item paths() const = 0;
-  virtual void check() = 0;  // looks at what is there now; Errors: it must not be touched
+  virtual void check() = 0;  // Errors: it cannot be rekeyed in its current state
   virtual void lock(StoreLocks& locks) = 0;
   virtual void make_new(StoreLocks& locks) = 0;
   virtual void remove_old() = 0;
 };
 
-// The manifest under the new identity; empty: there is none.
+// The text of the manifest under the new identity; empty: it has no manifest.
 std::string manifest_under(const Dir& dir, const std::string& name, const std::string& ckpt_id,
                            const std::function<void(Manifest&)>& adapt) {
   if (!dir.exists(name)) return "";
@@ -108,14 +108,14 @@ class CacheItem : public Item {
 
   void check() override {
     if (!S_ISDIR(root_.status(old_.name).st_mode))
-      throw Error(old_.path, "is a link to a directory; rekey the directory where it stands");
+      throw Error(old_.path, "is a link to a directory; rekey the directory that it leads to");
     const Dir old = root_.open_dir(old_.name);
     data_.clear();
     for (const std::string& name : old.list()) {
-      // Whether a process holds the lock is seen when it is taken.
+      // lock() finds out whether another process holds it.
       if (LockFile::lock_of(name) == format::records_lock(format::kCacheRecords)) continue;
       if (name.starts_with(format::kCacheRecords))
-        throw Error(old.path_of(name), "is of a build that has not finished; let it finish first");
+        throw Error(old.path_of(name), "belongs to a build that has not finished; let it finish first");
       const mode_t mode = old.status(name).st_mode;
       if (S_ISDIR(mode))
         throw Error(old.path_of(name),
@@ -140,7 +140,7 @@ class CacheItem : public Item {
   void make_new(StoreLocks&) override {
     if (!made_) {
       const std::string half = temporary_name(new_);
-      remove_cache(root_, half);  // of a run that was cut short
+      remove_cache(root_, half);  // of an interrupted run
       const Dir directory = root_.make_dirs(half);
       try {
         fill(directory);
@@ -150,7 +150,7 @@ class CacheItem : public Item {
         throw;
       }
     }
-    // Also where it was made before: whether its names became durable then is not known.
+    // Also if an earlier run made it, since its names may not be durable yet.
     root_.open_dir(parent_of(new_)).sync();
     root_.open_dir(parent_of(parent_of(new_))).sync();
   }
@@ -181,8 +181,8 @@ class CacheItem : public Item {
   const Dir& root_;
   const FoundCache& old_;
   format::CacheMeta meta_;
-  std::string new_;                // below the root
-  std::vector<std::string> data_;  // names of files that get a second name
+  std::string new_;                // relative to the root
+  std::vector<std::string> data_;  // names of the files to link
   SameData same_data_{context_};
   bool made_ = false;
 };
@@ -218,7 +218,7 @@ class PackItem : public Item {
     const std::string pack = have_old ? old_pack : new_pack;
     const struct stat st = store_.status(pack);
     if (S_ISLNK(st.st_mode))
-      throw Error(store_.path_of(pack), "is a symbolic link; rekey the pack where it stands");
+      throw Error(store_.path_of(pack), "is a symbolic link; rekey the pack that it leads to");
     const auto bytes = static_cast<std::uint64_t>(st.st_size);
     if (bytes != sidecar_.spec.file_bytes())
       throw Error(store_.path_of(pack),
@@ -231,7 +231,7 @@ class PackItem : public Item {
     if (!made_) {
       take_engine_lock(context_, store_, format::lock_file(new_stem_), locks);
       const std::string pack = format::pack_file(new_stem_), half = temporary_name(pack);
-      store_.unlink(half);  // of a run that was cut short
+      store_.unlink(half);  // of an interrupted run
       try {
         write_texts();
         link_or_copy(context_, request_, store_, format::pack_file(old_stem_), store_, half);
@@ -249,13 +249,13 @@ class PackItem : public Item {
     const std::string old_heat = format::heat_file(old_stem_), new_heat = format::heat_file(new_stem_);
     if (store_.exists(old_heat) && !store_.exists(new_heat))
       link_or_copy(context_, request_, store_, old_heat, store_, new_heat);
-    store_.sync();  // also where it was made before
+    store_.sync();  // also if an earlier run made it
   }
 
   void remove_old() override { remove_pack(store_, old_stem_); }
 
  private:
-  // Sidecar and manifest; the lock file's name gets durable with theirs.
+  // Writes sidecar and manifest; this also makes the lock file's name durable.
   void write_texts() const {
     const std::string manifest = manifest_under(store_, format::pack_manifest_file(old_stem_),
                                                 sidecar_.spec.ckpt_id, [&](Manifest& all) {
@@ -278,7 +278,7 @@ class PackItem : public Item {
   bool made_ = false;
 };
 
-// What an earlier run may have left under the old identity of a cache that has the new one.
+// Removes what an earlier run may have left of a cache under the old identity.
 void remove_leftovers(const Dir& root, format::CacheMeta meta, const std::string& from) {
   meta.ckpt_id = from;
   remove_cache(root, temporary_name(format::cache_directory(meta)));
@@ -302,11 +302,11 @@ RekeyReport rekey(const Context& context, const RekeyRequest& request) {
   if (request.from == request.to) refuse("the old and the new identity are the same");
 
   const Store store = scan_store(os, request.planescache, request.store);
-  // A rank that cannot be read may be of this identity, too, and would be left behind alone.
+  // An unreadable rank may have the old identity too, and would be left behind.
   const auto refuse_unreadable = [](const std::string& path, const std::string& problem) {
     if (problem.starts_with("directory: ") || problem.starts_with("meta.json: ") ||
         problem.starts_with("sidecar: "))
-      throw Error(path, problem + "; whose it is cannot be told: repair it or move it away first");
+      throw Error(path, problem + "; its identity is unknown: repair it or move it away first");
   };
   for (const FoundCache& cache : store.caches) refuse_unreadable(cache.path, cache.problem);
   for (const FoundPack& pack : store.packs) refuse_unreadable(pack.stem, pack.problem);
@@ -350,7 +350,7 @@ RekeyReport rekey(const Context& context, const RekeyRequest& request) {
     context.check_stop();
     item->make_new(locks);
   }
-  // From here on the new identity is whole everywhere.
+  // From here on everything is complete under the new identity.
   try {
     for (const std::unique_ptr<Item>& item : items) item->remove_old();
     for (const FoundCache* cache : finished) remove_leftovers(*root, *cache->meta, request.from);

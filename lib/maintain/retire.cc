@@ -9,8 +9,8 @@
 namespace planesmith {
 namespace {
 
-// Locks of builders: the one on the whole, without which no builder gets another, and those that are held
-// already.
+// Takes the builders' locks:
+// the one on the whole, without which no builder gets another, and the existing ones of layers.
 void take_builders_locks(const Context& context, const Dir& dir, const std::string& records,
                          StoreLocks& locks) {
   const auto take = [&](const std::string& name) {
@@ -35,7 +35,7 @@ void take_engine_lock(const Context& context, const Dir& store, const std::strin
 }
 
 void take_cache_locks(const Context& context, const Dir& root, const std::string& name, StoreLocks& locks) {
-  // Of a link nothing but the link is removed.
+  // If it is a link, only the link itself is removed, which needs no lock.
   if (const std::optional<struct stat> there = root.look(name); there && !S_ISDIR(there->st_mode)) return;
   take_builders_locks(context, root.open_dir(name), std::string(format::kCacheRecords), locks);
 }
@@ -94,7 +94,7 @@ void remove_stray_locks(const Context& context, const Dir& store) {
     if (store.exists(format::pack_file(stem)) || store.exists(format::sidecar_file(stem)) ||
         store.exists(records))
       continue;
-    std::vector<LockFile> stale;  // taken once more, which removes it
+    std::vector<LockFile> stale;  // taking it again removes it
     LockFile::try_take(store, name, stale, context.group_shared);
   }
 }

@@ -1,6 +1,6 @@
-// Taking caches and packs out of a store, so that a second run can finish what a crash cut short. Everything
-// goes by names below the root of the planes cache or the directory of the packs; a link in the way is an
-// Error, never followed.
+// Removes caches and packs from a store, so that a second run can finish
+// after a crash. Names are relative to the root of the planes cache or the
+// directory of the packs; a link in the way is an Error and never followed.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace planesmith {
 
-// Held while a store is changed: what builders and the engine lock. Errors: another process holds a lock.
+// The locks of builders and the engine, held while a store is changed. Error: another process holds a lock.
 struct StoreLocks {
   std::vector<File> engine;  // .lock files of packs
   std::vector<LockFile> builders;
@@ -22,20 +22,20 @@ void take_engine_lock(const Context& context, const Dir& store, const std::strin
 void take_cache_locks(const Context& context, const Dir& root, const std::string& name, StoreLocks& locks);
 void take_pack_locks(const Context& context, const Dir& store, const std::string& stem, StoreLocks& locks);
 
-// Removes a rank's directory with all in it, meta.json last, and the directory of its key where that is empty
-// then. What is not there is no error; a link or file of that name goes by itself.
+// Removes a rank's directory with all in it, meta.json last, and the directory of its key if that is then
+// empty. A missing directory is not an error; of a link or file of that name only the name is removed.
 void remove_cache(const Dir& root, const std::string& name);
 
-// What remove_cache() has to leave on NFS and FUSE, where a file that is open, as a lock is, keeps its
-// directory from going: for the time after the locks were let go of.
+// Removes the directories that remove_cache() could not: on NFS and FUSE an open file, such as a lock, keeps
+// its directory. To be called after the locks were released.
 void remove_emptied(const Dir& root, const std::string& name);
 
-// Removes a pack and what goes with it, the sidecar last and when the rest is durably gone: a reader that
-// found the .pack without it would empty it, and after a rekey it still belongs to the other identity.
+// Removes a pack and its files, the sidecar last and after the rest is durably gone: a reader that found the
+// .pack without it would empty it, and after a rekey its data still belong to the other identity.
 void remove_pack(const Dir& store, const std::string& stem);
 
-// Removes builders' locks in a directory of packs whose pack is gone: the one that removed it was killed
-// before letting go of them. One that another process holds stays.
+// Removes builders' locks of packs that are gone, left by a run that was killed before it released them.
+// Locks that another process holds stay.
 void remove_stray_locks(const Context& context, const Dir& store);
 
 }  // namespace planesmith

@@ -15,9 +15,9 @@
 namespace planesmith {
 namespace {
 
-constexpr std::uint64_t kUnit = 8 * kMiB;  // a piece of work has about this much, where the file can be cut
+constexpr std::uint64_t kUnit = 8 * kMiB;  // approximate bytes of a unit of work, if the file can be cut
 
-// Blocks [first, last) of a file and the bytes [begin, end) around them; or, with no blocks, a long gap.
+// Blocks [first, last) of a file and the bytes [begin, end) around them; without blocks, a long gap.
 struct Unit {
   std::size_t file;
   std::size_t first, last;
@@ -32,8 +32,8 @@ bool is_whole(const FileToDigest& file) {
   return file.sha256 || file.git_sha1;
 }
 
-// Units of one file that can be cut. The gap behind a block goes with it, unless it is long: then it is a
-// unit, looked at whichever blocks are wanted.
+// Adds the units of a file that can be cut. A short gap belongs to the unit of the block before it; a long
+// gap is a unit of its own, checked whichever blocks are wanted.
 void cut(std::vector<Unit>& units, std::size_t number, const FileToDigest& file) {
   const auto next_begin = [&](std::size_t block) {
     return block < file.ranges.size() ? file.ranges[block].offset : file.size;
@@ -111,7 +111,7 @@ class UnitHasher {
   std::optional<GitBlobSha1> git_sha1_;
 };
 
-// Where a gap's data begin: holes that the file system knows need not be read.
+// The first data of a gap: holes that the file system knows need not be read.
 std::uint64_t skip_hole(const Context& context, const File& file, std::uint64_t begin, std::uint64_t end) {
   const off_t data = context.os.lseek(file.fd(), static_cast<off_t>(begin), SEEK_DATA);
   const std::uint64_t next = data >= 0        ? std::clamp(static_cast<std::uint64_t>(data), begin, end)
@@ -148,7 +148,8 @@ void digest_files(const Context& context, const std::string& stage, std::span<co
   std::vector<Unit> units;
   for (std::size_t i = 0; i < files.size(); ++i)
     if (is_whole(files[i])) units.push_back({i, 0, files[i].ranges.size(), 0, files[i].size});
-  // What cannot be cut comes first, the largest foremost; the rest fills up the workers that are done early.
+  // Files that cannot be cut come first, in descending order of size;
+  // the others keep workers busy that finish early.
   std::stable_sort(units.begin(), units.end(), [](const Unit& a, const Unit& b) { return a.end > b.end; });
   for (std::size_t i = 0; i < files.size(); ++i)
     if (!is_whole(files[i])) cut(units, i, files[i]);

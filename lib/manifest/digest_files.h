@@ -1,4 +1,4 @@
-// Digests of many files over one work list: big files are cut, so that every worker is busy to the end.
+// Digests of many files with one work list: large files are cut, so that all workers are busy to the end.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ namespace planesmith {
 
 struct FileToDigest {
   std::string path;                  // to open
-  std::uint64_t size = 0;            // what it must have
-  std::vector<BlockRange> ranges{};  // blocks for XXH3, ascending and apart; empty: no XXH3
-  std::vector<std::pair<std::size_t, std::size_t>>
-      runs{};              // blocks [first, second) that are wanted, ascending
+  std::uint64_t size = 0;            // expected bytes
+  std::vector<BlockRange> ranges{};  // blocks for XXH3, ascending, not overlapping; empty: no XXH3
+  // Wanted blocks [first, second), ascending.
+  std::vector<std::pair<std::size_t, std::size_t>> runs{};
   bool zero_gaps = false;  // bytes between the blocks must be zero
-  // Digests of the whole file. They need all of it in one pass, front to back: the file is one piece of work
-  // then, whatever the runs say.
+  // Digests of the whole file. They need one pass from front to back,
+  // so the file is then one unit of work and `runs` is ignored.
   bool sha256 = false, git_sha1 = false;
 };
 
@@ -32,14 +32,14 @@ struct FileToDigest {
 struct Digested {
   std::size_t file = 0;
   std::size_t first_block = 0;
-  std::vector<Xxh3> blocks{};                  // of blocks first_block, ...
-  std::optional<std::uint64_t> nonzero_gap{};  // first byte between blocks that should be zero and is not
-  std::string sha256{}, git_sha1{};            // hex, where wanted
-  std::optional<Error> failure{};              // it could not be read; the rest is empty then
+  std::vector<Xxh3> blocks{};                  // digests of blocks first_block, ...
+  std::optional<std::uint64_t> nonzero_gap{};  // offset of the first byte between blocks that is not zero
+  std::string sha256{}, git_sha1{};            // hex, if wanted
+  std::optional<Error> failure{};              // the file could not be read; the rest is then empty
 };
 
-// Runs a progress stage of that name. `take` is called for one piece at a time, from any thread.
-// Errors: stopped; too little memory. A file that cannot be read is no Error but a Digested with `failure`.
+// Runs a progress stage of that name. `take` is called for one unit at a time, from any thread. Errors:
+// stopped; too little memory. A file that cannot be read gives a Digested with `failure`, not an Error.
 void digest_files(const Context& context, const std::string& stage, std::span<const FileToDigest> files,
                   const std::function<void(const Digested&)>& take);
 

@@ -21,7 +21,7 @@ void sort_by_path(std::vector<FileEntry>& files, const std::string& path) {
   if (twice != files.end()) throw Error(path, fmt::format("lists '{}' twice", twice->path));
 }
 
-// sha256sum begins a line with a backslash where it escaped the name in it.
+// sha256sum begins a line with a backslash if it escaped the name in it.
 std::optional<std::string> unescaped(std::string_view name) {
   std::string out;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -88,8 +88,8 @@ Manifest parse_sums(std::string_view text, const std::string& path) {
     if (!entry)
       throw Error(
           path,
-          fmt::format("line {} is not what sha256sum writes, and the file is not a manifest and no listing "
-                      "in JSON either",
+          fmt::format("line {} is not what sha256sum writes, and the file is neither a manifest nor a JSON "
+                      "listing",
                       number));
     if (!is_inner_path(entry->path))
       throw Error(
@@ -102,7 +102,7 @@ Manifest parse_sums(std::string_view text, const std::string& path) {
   return manifest;
 }
 
-// Such lists do not say what they cover: the directories that their files are in, as far up as the list goes.
+// Such lists do not say what they cover, so this takes the top directories of their files.
 std::vector<std::string> tops(const std::vector<FileEntry>& files) {
   std::set<std::string> found;
   for (const FileEntry& file : files) {

@@ -13,7 +13,7 @@ namespace planesmith {
 
 KnownModel model_of_manifest(const CacheFacts& facts, const std::string& path) {
   KnownModel model{facts.geometry, facts.layers, "manifest " + path, facts.family};
-  // A pack knows keys; dense layers, which have none, stand in front of the sparse ones.
+  // A pack has layer keys; dense layers, which have none, come before the sparse ones.
   if (facts.tier) {
     const std::uint64_t all = facts.geometry.layers + facts.geometry.drafts;
     const std::uint64_t dense = all - std::min<std::uint64_t>(all, facts.layers.size());

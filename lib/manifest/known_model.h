@@ -1,5 +1,5 @@
-// What has to be known about the model that a cache was made for where its checkpoint is not there: its
-// geometry, and which layers are sparse.
+// What must be known about a cache's model if its checkpoint is not there:
+// the geometry, and which layers are sparse.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ namespace planesmith {
 struct KnownModel {
   format::Geometry geometry;
   std::vector<std::uint64_t> layers;  // indices of the sparse layers, sorted; the position is the layer key
-  std::string source;                 // "manifest /x/manifest.json": for people
-  std::optional<Family> family{};     // of the checkpoint's experts; none: not known
+  std::string source;                 // "manifest /x/manifest.json": for messages
+  std::optional<Family> family{};     // of the checkpoint's experts; none: unknown
 };
 
-// The same model with this many DSpark blocks taken, as layers L, L + 1, ...
+// The same model with this many DSpark blocks as layers L, L + 1, ...
 KnownModel with_drafts(KnownModel model, std::uint64_t drafts);
 
 KnownModel model_of_manifest(const CacheFacts& facts, const std::string& path);
 KnownModel model_of_profile(const Profile& profile);
 KnownModel model_of_checkpoint(const Model& model, const std::string& directory);
-// A config.json, or the directory that has one. Errors: a key is missing, or it does not say which layers are
-// sparse.
+// path: a config.json, or the directory that has one.
+// Errors: a key is missing, or it does not say which layers are sparse.
 KnownModel model_of_config(Os& os, const std::string& path);
 
 }  // namespace planesmith

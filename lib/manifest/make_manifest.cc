@@ -17,8 +17,7 @@
 namespace planesmith {
 namespace {
 
-// `path` relative to `directory`, "." for the directory itself; empty where it is not in there. Both are real
-// paths.
+// `path` relative to `directory`, "." for the directory itself; empty: not inside. Both are real paths.
 std::string inside(const std::string& path, const std::string& directory) {
   if (path == directory) return ".";
   const std::string prefix = directory == "/" ? directory : directory + "/";
@@ -35,7 +34,7 @@ FileEntry entry_of(const TreeItem& item, const std::string& root) {
   } else if (item.kind == TreeItem::Kind::file) {
     entry.size = static_cast<std::uint64_t>(item.status.st_size);
   } else {
-    throw Error(full, "is neither a file nor a directory nor a link and cannot be recorded; take it away");
+    throw Error(full, "is neither a file nor a directory nor a link and cannot be recorded; move it away");
   }
   return entry;
 }
@@ -99,7 +98,7 @@ TreeManifest make_manifest(const Context& context, const std::vector<std::string
     if (!entry.link_target && hashes.xxh3) entry.xxh3 = combine(entry.blocks);
     if (!unchanged(look_at(context.os, root, entry.path).status, items.at(entry.path).status))
       throw Error(join(root, entry.path),
-                  "changed while it was read; let the one that writes it finish, then run this again");
+                  "changed while it was read; wait until its writer has finished, then run this again");
   }
   return result;
 }

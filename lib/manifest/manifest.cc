@@ -68,7 +68,7 @@ Ordered file_object(const FileEntry& file) {
   return out;
 }
 
-// An object on one line, but one line for each item of a list in it.
+// An object on one line, except that each item of a list has its own line.
 std::string with_lists_in_lines(const Ordered& object) {
   std::string out = "{";
   for (const auto& [key, value] : object.items()) {
@@ -174,7 +174,7 @@ std::string to_json(const Manifest& manifest) {
   for (const auto& [key, value] : first.items())
     out += fmt::format(" \"{}\": {},\n", key, key == "chunks" ? with_lists_in_lines(value) : spaced(value));
   out += " \"files\": [";
-  // One line for each file: readable, and `grep` finds all there is about it.
+  // One line for each file: readable, and `grep` finds everything about it.
   const char* separator = "\n";
   for (const FileEntry& file : manifest.files) {
     out += fmt::format("{}  {}", separator, spaced(file_object(file)));

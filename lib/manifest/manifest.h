@@ -1,5 +1,5 @@
-// Manifests: what files there are, how long they are and what is in them (CLI.md, "Manifests"). The JSON's
-// schema is manifests/manifest.schema.json. The same content gives the same bytes: no times, no host names.
+// Manifests: files with their sizes and digests (CLI.md, "Manifests"). The JSON's schema is
+// manifests/manifest.schema.json. The same content gives the same bytes: no times, no host names.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct FileEntry {
   std::string path{};  // relative to the manifest's directory, '/' between components
   std::uint64_t size = 0;
   std::optional<std::string> link_target{};  // a symbolic link: never followed; size 0, no digests
-  // XXH3 is two-level: digests of blocks, and over them in order the file's. Which bytes a block covers
-  // follows from the kind: block_ranges().
+  // XXH3 has two levels: digests of blocks, and the file's digest over those in order. The kind determines
+  // the bytes of a block: block_ranges().
   std::vector<Xxh3> blocks{};  // empty: XXH3 not recorded, or the file is empty
   std::optional<Xxh3> xxh3{};  // combine(blocks)
   std::string sha256{};        // hex of the plain digest; empty: not recorded
@@ -43,31 +43,30 @@ struct CacheFacts {
   std::vector<std::uint64_t> layers{};   // planescache: layer indices; pack: layer keys; sorted
   std::optional<format::Fp4Tier> fp4{};  // planescache
   std::optional<format::Tier> tier{};    // pack
-  // The identity is a content id of which some digests are what the hub's client said: those bytes were not
-  // read for it.
+  // The identity is a content id with some digests from the hub client's metadata, whose files were not read.
   bool id_by_download = false;
-  std::string source{};            // fingerprint (FORMAT.md section 10); empty: not known
-  std::optional<Family> family{};  // of the checkpoint's experts; none: not known
+  std::string source{};            // fingerprint (FORMAT.md section 10); empty: unknown
+  std::optional<Family> family{};  // of the checkpoint's experts; none: unknown
 };
 
-// A planes cache's key does not know of drafters, so its manifest tells them by its layers from L on alone;
-// this sets geometry.drafts accordingly. A pack's geometry says it.
+// A planes cache's key does not depend on drafters, so only the layers from L on in its manifest show them;
+// this sets geometry.drafts accordingly. A pack's manifest has the number.
 void count_drafts(CacheFacts& facts);
 
-// `files` holds, sorted by path,
+// `files` has, sorted by path:
 //   planescache  the part files of every layer of facts.layers, not meta.json
 //   pack         the .pack file, not sidecar and lock
-//   tree         every file and link below the directories that `covers` names
+//   tree         every file and link at or below the paths in `covers`
 //   chunks       the parts, in 8 MiB blocks
-// meta.json and sidecar follow from the facts to the last byte (derived_files), so nothing else in the
-// manifest depends on the identity, and the parts' digests can be compared under any.
+// meta.json and sidecar follow from the facts byte for byte (derived_files), so nothing else in the manifest
+// depends on the identity, and the parts' digests can be compared under any identity.
 struct Manifest {
   ManifestKind kind = ManifestKind::tree;
   std::string tool{};                 // "planesmith 0.1.0"
   std::optional<CacheFacts> facts{};  // planescache and pack
   std::vector<FileEntry> files{};
   std::vector<std::string> covers{};  // tree: the files and directories asked for, relative, or "."
-  Json chunks{};                      // chunks: whatever lib/chunks keeps there, an object; else null
+  Json chunks{};                      // chunks: an object that lib/chunks defines; else null
 };
 
 struct DerivedFile {
@@ -79,32 +78,32 @@ std::vector<DerivedFile> derived_files(const Manifest& manifest);
 struct BlockRange {
   std::uint64_t offset = 0, size = 0;
 };
-// The byte ranges that a file's block digests cover, in order: planescache parts, one expert's section each;
-// packs, the sections inside each row of each listed layer; anything else, 8 MiB blocks.
+// The byte ranges that a file's block digests cover, in order: one expert's section each in parts of a
+// planescache, the sections of each row of each listed layer in packs, 8 MiB blocks in other files.
 std::vector<BlockRange> block_ranges(const Manifest& manifest, const FileEntry& file);
-// "expert 17", "layer key 3, expert 17, planes13", "block 2": for people.
+// "expert 17", "layer key 3, expert 17, planes13", "block 2": for messages.
 std::string block_name(const Manifest& manifest, const FileEntry& file, std::size_t block);
 
-// The last line of a manifest's object, over the text before it: a manifest that was damaged must not blame
-// the files. Chunks have their own.
+// The last line of a manifest's object, with the digest of the text before it:
+// a damaged manifest must not blame the files.
 std::string digest_line(std::string_view text);
 
-// The manifest's exact bytes. Errors: a string that is not UTF-8.
+// The manifest's exact bytes. Error: a string that is not UTF-8.
 std::string to_json(const Manifest& manifest);
 
-// Takes nothing on trust. Errors: not JSON, unknown kind or key, paths that are absolute, leave the
-// directory, appear twice or are not what the facts call for; sizes and numbers of blocks that do not belong
-// together; an xxh3 that is not combine(blocks), or none where data are trusted by it (planescache, pack);
-// more than such memory takes.
+// Parses untrusted text. Errors: not JSON, unknown kind or key; paths that are absolute, leave the directory,
+// appear twice or do not follow from the facts; sizes and numbers of blocks that contradict each other; an
+// xxh3 that is not combine(blocks), or a missing one (planescache, pack); more than `memory` bytes are
+// needed; a wrong digest of its own text.
 Manifest parse_manifest(std::string_view text, const std::string& path, std::uint64_t memory = 2 * kGiB);
 
 inline constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 30;
-// The text and what the parser makes of it take most of the memory that a manifest needs. A cache of 78
-// layers and 384 experts has 7 MiB of text.
+// Text and parsed JSON take most of the memory that a manifest needs.
+// A cache of 78 layers and 384 experts has 7 MiB of text.
 constexpr std::uint64_t manifest_text_limit(std::uint64_t memory) {
   return memory / 5;
 }
-// The same of a file. Errors: besides, it cannot be read, or is too large for so much memory.
+// The same for a file. Errors also: it cannot be read, or is too large for `memory`.
 Manifest read_manifest(Os& os, const std::string& path, std::uint64_t memory = 64 * kMiB);
 
 // Whether a path taken from a file stays below the directory it is relative to: not empty, not absolute, no

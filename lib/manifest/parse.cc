@@ -1,4 +1,4 @@
-// Reading a manifest, strictly: it may come from anywhere, and what it says decides which files are opened.
+// Reads a manifest strictly: it is untrusted, and decides which files are opened.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 62;  // of a file
 
-// A value of an enumeration by its name, which is what parse_*() take; their usage Errors speak of flags.
+// A value of an enumeration by its name. Not parse_*(), whose usage Errors are about options.
 template <typename Enum, std::size_t N>
 Enum one_of(Fields& fields, const char* key, const Enum (&values)[N]) {
   const std::string text = fields.text(key);
   for (const Enum value : values)
     if (name(value) == text) return value;
-  fields.refuse(fmt::format("\"{}\" is '{}', which is none of the known values", key, text));
+  fields.refuse(fmt::format("\"{}\" is '{}', which is not a known value", key, text));
 }
 
 CacheFacts read_facts(Fields& fields, const std::string& path, ManifestKind kind) {
@@ -68,7 +68,7 @@ CacheFacts read_facts(Fields& fields, const std::string& path, ManifestKind kind
   }
   if (fields.find("family") != nullptr) {
     facts.family = family_named(fields.text("family"));
-    if (!facts.family) fields.refuse("\"family\" is none of the known ones");
+    if (!facts.family) fields.refuse("\"family\" is not a known family");
   }
   return facts;
 }
@@ -104,8 +104,8 @@ FileEntry read_file(const Json& object, const std::string& path, std::size_t pos
   return file;
 }
 
-// The files that the facts call for, with their sizes and numbers of blocks; nothing is allocated by those
-// numbers.
+// The files that follow from the facts, with their sizes and numbers of blocks;
+// those numbers are untrusted and allocate nothing.
 struct Expected {
   std::string path;
   std::uint64_t size, blocks;
@@ -139,7 +139,7 @@ std::vector<Expected> expected_files(const Manifest& manifest, const Fields& fie
   return expected;
 }
 
-// Files, sorted by path here, must be exactly what the facts call for.
+// The files, sorted by path, must be exactly those that follow from the facts.
 void check_against_facts(const Manifest& manifest, const Fields& fields) {
   const std::vector<Expected> expected = expected_files(manifest, fields);
   std::size_t at = 0;
@@ -199,7 +199,7 @@ Manifest parse_manifest(std::string_view text, const std::string& path, std::uin
     for (const Json& directory : fields.list("covers")) {
       const std::string text_value = directory.is_string() ? directory.get<std::string>() : "";
       if (text_value != "." && !is_inner_path(text_value))
-        fields.refuse("\"covers\" names what is not below its directory");
+        fields.refuse("\"covers\" has a path that is not below the manifest's directory");
       manifest.covers.push_back(text_value);
     }
   }

@@ -16,10 +16,9 @@
 namespace planesmith {
 namespace {
 
-// Above every model, and low enough that products of a few of them cannot overflow.
-constexpr std::uint64_t kMostBytes = 1 << 20;
+constexpr std::uint64_t kMostBytes = 1 << 20;  // of a profile's file
 
-// The value of a key of an object; null where it is absent.
+// The value of a key of an object; null if absent.
 const Json& value_of(const Json& object, const char* key) {
   static const Json null;
   const auto found = object.find(key);
@@ -86,10 +85,10 @@ std::vector<std::string> profile_directories() {
   try {
     directories.push_back(join(parent_of(parent_of(program_path())), "share/planesmith/profiles"));
   } catch (const Error&) {
-    // The directory can still be named.
+    // $PLANESMITH_PROFILES can still name the directory.
   }
 #ifdef PLANESMITH_SOURCE_PROFILES
-  // The source tree counts for programs that run from it, as long as no one but us or root may change it.
+  // The source tree counts for programs that run from it, if it is ours or root's and not writable for all.
   struct stat st {};
   if (::stat(PLANESMITH_SOURCE_PROFILES, &st) == 0 && (st.st_uid == 0 || st.st_uid == ::geteuid()) &&
       (st.st_mode & 0002) == 0)
@@ -100,7 +99,7 @@ std::vector<std::string> profile_directories() {
 
 namespace {
 
-// All profiles there are; of several with one file name the first directory's, as find_profile takes it.
+// All installed profiles; of several with the same file name the first, like find_profile().
 std::map<std::string, std::string> installed_profiles(Os& os) {
   std::map<std::string, std::string> path_of;
   for (const std::string& directory : profile_directories()) {
@@ -133,7 +132,7 @@ std::vector<std::string> differences(const format::Geometry& found, const format
 
 Profile find_profile(Os& os, const std::string& name_or_file) {
   std::vector<std::string> paths, names;
-  // A name is never looked for in the current directory, where others may have put a file.
+  // Names are never looked up in the current directory, where other users may have put a file.
   const bool is_path = name_or_file.find('/') != std::string::npos || name_or_file.ends_with(".json");
   if (is_path)
     paths.push_back(name_or_file);
@@ -169,8 +168,8 @@ std::string compare_with_profiles(Os& os, const format::Geometry& geometry) {
     if (nearest.empty() || differing.size() < least.size()) nearest = profile.name, least = differing;
   }
   if (!matching.empty()) return fmt::format("matches profile {}", fmt::join(matching, ", "));
-  constexpr std::size_t kAkin = 2;  // with more numbers that differ it is another model altogether
-  if (nearest.empty() || least.size() > kAkin) return "";
+  constexpr std::size_t kMostDifferences = 2;  // with more it is another model
+  if (nearest.empty() || least.size() > kMostDifferences) return "";
   return fmt::format("matches no profile; differs least from {}: {}", nearest, fmt::join(least, ", "));
 }
 

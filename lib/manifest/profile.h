@@ -1,4 +1,4 @@
-// Model profiles: what is known about a model before any of its files is there (manifests/profiles).
+// Model profiles: what is known about a model without its files (manifests/profiles).
 #pragma once
 
 #include <cstdint>
@@ -16,35 +16,32 @@ namespace planesmith {
 
 struct Profile {
   std::string name;
-  std::string revision{};                         // of the checkpoint; empty: not known
-  std::optional<format::Geometry> geometry{};     // none: not known
-  std::uint64_t first_dense = 0;                  // dense layers in front of the first sparse one
-  std::vector<std::string> families{};            // "MXFP4", ...; empty: not known
+  std::string revision{};                         // of the checkpoint; empty: unknown
+  std::optional<format::Geometry> geometry{};     // none: unknown
+  std::uint64_t first_dense = 0;                  // number of dense layers before the first sparse one
+  std::vector<std::string> families{};            // "MXFP4", ...; empty: unknown
   std::optional<std::uint64_t> expert_tensors{};  // weights of routed experts in the checkpoint
   std::map<std::string, std::string> pins{};      // "ckpt_id" of a published cache, "engine_commit", ...
 
-  std::vector<std::uint64_t> sparse_layers() const;  // indices; empty where the geometry is not known
+  std::vector<std::uint64_t> sparse_layers() const;  // layer indices; empty if the geometry is unknown
 };
 
-// Only the name must be there; a geometry must be whole (layers, experts, hidden, intermediate); keys that
-// are not read here are left to others. Errors: not JSON, a known key of another type, a number that no model
-// could have.
+// Only the name is required; a geometry must be complete (layers, experts, hidden, intermediate); other keys
+// are ignored. Errors: not JSON, a known key of another type, a number out of range (format/limits.h).
 Profile parse_profile(std::string_view text, const std::string& path);
 
-// Where profiles are looked for by name, first match first: $PLANESMITH_PROFILES, share/planesmith/profiles
-// beside the directory of the running program, the source tree this was built from, where it is ours or
-// root's.
+// The directories of profiles in order of preference: $PLANESMITH_PROFILES, share/planesmith/profiles beside
+// the directory of the running program, the source tree that this was built from, if it is ours or root's.
 std::vector<std::string> profile_directories();
 
-// A file where a path is given (with a slash, or ending in .json), else <directory>/<name>.json; a name is
-// never looked for in the current directory. A usage Error lists the profiles there are.
+// Reads a file if given a path (with a slash, or ending in .json), else <directory>/<name>.json; names are
+// never looked up in the current directory. A usage Error lists the installed profiles.
 Profile find_profile(Os& os, const std::string& name_or_file);
 
-// What the profiles say of a model of this geometry, for people: "matches profile A, B", or "matches no
-// profile; differs least from A: experts 160 instead of 256". Empty where no
-// profile is akin (more than two numbers differ).
+// Compares a geometry with all profiles, for messages: "matches profile A, B", or "matches no profile;
+// differs least from A: experts 160 instead of 256". Empty: in every profile more than two numbers differ.
 std::string compare_with_profiles(Os& os, const format::Geometry& geometry);
-// Says it, where there is anything to say.
+// Reports the result of compare_with_profiles() as progress, unless it is empty.
 void say_profile(const Context& context, const format::Geometry& geometry);
 
 }  // namespace planesmith

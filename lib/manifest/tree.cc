@@ -75,7 +75,7 @@ std::vector<TreeItem> walk(const Context& context, const std::string& root, cons
     context.check_stop();
     const std::string path = std::move(open.back());
     open.pop_back();
-    // The root may be given through a link; nothing below it may.
+    // The root may be a link; links below it are not followed.
     if (path == ".") {
       for (const std::string& name : list_dir(context.os, root)) open.push_back(name);
       continue;

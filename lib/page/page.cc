@@ -6,7 +6,7 @@
 namespace planesmith {
 namespace {
 
-// JSON that may stand inside a script element, whatever text is in it.
+// JSON that is safe inside a script element.
 std::string script_safe(const Json& json) {
   std::string text = compact(json), out;
   for (const char c : text) {

@@ -1,5 +1,5 @@
-// Reports as one HTML page that needs nothing else: a template of the report's own, a style, a script and the
-// plotting library, all built into the program.
+// Reports as one self-contained HTML page:
+// the report's own template, a style, a script and the plotting library, all built into the program.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace planesmith {
 
 extern const std::string_view kFidelityPage;  // fidelity/report.html
 extern const std::string_view kTiersPage;     // tiers/report.html
-extern const std::string_view
-    kChartLibrary;  // Chart.js as the distribution packages it; empty: absent at build time
+// Chart.js as the distribution packages it; empty: absent when this program was built.
+extern const std::string_view kChartLibrary;
 
-// Error: the plotting library was absent when the program was built; says what to install. Ask before the
-// work begins.
+// Error, with the package to install: this program was built without the plotting library.
+// To be called before the work begins.
 void require_plotting_library();
 
 // The template with its marks (@@page.css@@, @@page.js@@, @@chart.js@@, @@data@@) replaced.

@@ -25,7 +25,7 @@ function line(label, values, name) {
 function limit(label, values) {
   return Object.assign(line(label, values, 'bad'), {borderDash: [6, 4], pointRadius: 0});
 }
-// A button that hands out a file.
+// Makes a button save a file.
 function saves(id, name, type, text) {
   byId(id).addEventListener('click', () => {
     const link = document.createElement('a');

@@ -1,4 +1,4 @@
-// What only fill_page() needs of the files built into the program.
+// Files built into the program that only fill_page() needs.
 #pragma once
 
 #include <string_view>

@@ -18,7 +18,7 @@ namespace {
 using format::Section;
 using format::Tier;
 
-// What is there instead, for people.
+// What the store has instead, for messages.
 std::string what_is_there(const Store& store) {
   std::vector<std::string> there;
   for (const FoundIdentity& identity : identities(store)) there.push_back(describe(identity));
@@ -27,7 +27,7 @@ std::string what_is_there(const Store& store) {
   return there.empty() ? "it holds no planes cache" : fmt::format("there are: {}", fmt::join(there, ", "));
 }
 
-// The directories that fit the request, by rank, those of nibble caches before those of the split mode.
+// The directories that match the request, by rank, nibble caches before quintal ones.
 std::map<std::uint64_t, std::vector<const FoundCache*>> directories_by_rank(const Store& store,
                                                                             const FromCacheRequest& request) {
   std::map<std::uint64_t, std::vector<const FoundCache*>> found;
@@ -57,13 +57,13 @@ std::map<std::uint64_t, std::vector<const FoundCache*>> directories_by_rank(cons
   return found;
 }
 
-// Facts from the cache's own manifest, else from its meta.json, its files and what is known of the model.
+// The facts come from the cache's manifest, else from its meta.json, its files and the known model.
 CacheSource open_source(const Context& context, const FoundCache& cache,
                         const std::optional<KnownModel>& model, std::uint64_t drafts) {
   CacheSource source;
   source.directory = cache.path;
   if (!cache.note.empty())
-    throw Error(cache.manifest_path(), cache.note + "; move it away to do without a manifest");
+    throw Error(cache.manifest_path(), cache.note + "; move it away to continue without a manifest");
   if (cache.facts) {
     source.manifest = read_manifest(context.os, cache.manifest_path());
     source.facts = *source.manifest->facts;
@@ -89,7 +89,7 @@ CacheSource open_source(const Context& context, const FoundCache& cache,
   return source;
 }
 
-// Where the sections of a pack come from; empty: the cache's FP4 planes cannot give them.
+// The origins of a pack's sections; empty: the cache lacks the FP4 planes for them.
 std::vector<Origin> origins(format::Fp4Tier fp4, Tier tier) {
   const bool quintal = fp4 == format::Fp4Tier::quintal;
   std::vector<Origin> out;
@@ -104,7 +104,7 @@ std::vector<Origin> origins(format::Fp4Tier fp4, Tier tier) {
   return out;
 }
 
-// Layers that were asked for have to be there, and those that are there to be of the model.
+// The requested layers must be there, and layers that are there must belong to the model.
 void check_layers(const CacheSource& source, const FoundCache& cache, const FromCacheRequest& request) {
   const std::vector<std::uint64_t>& layers = source.facts.layers;
   for (const auto& [layer, files] : cache.layers)
@@ -166,8 +166,8 @@ std::vector<CacheSource> cache_sources(const Context& context, const FromCacheRe
       check_layers(source, *cache, request);
       if (!source.manifest)
         context.progress.say(
-            fmt::format("{} has no manifest: geometry from {}; nothing says what its bytes should be, so "
-                        "they are taken as they are",
+            fmt::format("{} has no manifest: geometry from {}; its bytes are taken without verification, "
+                        "because no digests are known",
                         cache->path, model->source));
       out.push_back(std::move(source));
       break;

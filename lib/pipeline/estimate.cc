@@ -28,7 +28,7 @@ DiskRates measure_disks(const Context& context, const std::vector<std::string>& 
   std::vector<std::uint8_t> buffer(kPieceBytes);
   const Clock::time_point reading = Clock::now();
   std::uint64_t bytes = 0;
-  // The first of each file, then the second of each, ...
+  // The first piece of each file, then the second of each, ...
   for (std::uint64_t round = 0, any = 1; any != 0 && Clock::now() - reading < kEach; ++round) {
     any = 0;
     for (const std::string& path : files) {
@@ -49,7 +49,7 @@ DiskRates measure_disks(const Context& context, const std::vector<std::string>& 
   const Clock::time_point writing = Clock::now();
   std::uint64_t written = 0;
   File file = dir.create_instead(name, 0600);
-  dir.unlink(name);  // gone whatever happens
+  dir.unlink(name);  // at once, so that it never stays behind
   while (Clock::now() - writing < kEach && written < kMostWritten) {
     context.check_stop();
     file.write(buffer, written);

@@ -1,4 +1,4 @@
-// How long a build takes on these disks, from a second of trying.
+// Measures disks for an estimate of a build's duration.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct DiskRates {
   double read = 0, write = 0;  // bytes per second; 0: not measured
 };
 
-// Reads pieces all over these files, past the page cache, and writes a file into `directory` that is removed
-// again; half a second each.
+// Reads pieces from all over these files, past the page cache,
+// and writes an unlinked file in `directory`; half a second each.
 DiskRates measure_disks(const Context& context, const std::vector<std::string>& files,
                         const std::string& directory);
 

@@ -17,8 +17,7 @@ namespace planesmith {
 namespace {
 
 constexpr std::uint64_t kBufferAlignment = 4 * kKiB;
-// Of a piece's weights. With their planes they take about three times as much.
-constexpr std::uint64_t kPieceBytes = 128 * kKiB;
+constexpr std::uint64_t kPieceBytes = 128 * kKiB;  // of a piece's weights; about 3 times with its planes
 
 std::uint64_t weight_bytes(const Model& model, std::uint64_t cols) {
   return traits(model.family).weight_bytes(cols);
@@ -50,7 +49,7 @@ ExpertSource::ExpertSource(const Context& context, const Checkpoint& checkpoint,
     Layout& at = layouts_[p];
     at.rows = down ? model.geometry.hidden : model.geometry.intermediate;
     at.cols = down ? model.geometry.intermediate : model.geometry.hidden;
-    // A rank's rows of w1 and w3 lie together; its columns of w2 are spread over all rows.
+    // A rank's rows of w1 and w3 are contiguous; its columns of w2 are spread over all rows.
     at.first_row = down ? 0 : first_rank * shape.slice;
     at.read_rows = down ? at.rows : ranks * shape.slice;
     at.row_bytes = weight_bytes(model, at.cols);
@@ -67,9 +66,9 @@ ExpertSource::ExpertSource(const Context& context, const Checkpoint& checkpoint,
 
 void ExpertSource::cut_into_pieces(std::size_t projection) {
   const Layout& at = layout(projection);
-  // NOLINTBEGIN(clang-analyzer-core.DivideZero): blocks and slices have rows, Model and Plan see to it
+  // NOLINTBEGIN(clang-analyzer-core.DivideZero): Model and Plan guarantee that blocks and slices have rows
 
-  // Whole tiles and whole blocks, of one rank where ranks have rows of their own.
+  // Whole tiles and whole blocks; of w1 and w3, of one rank only.
   const std::uint64_t unit = std::lcm(format::kTileRows, scale_grid(model_).rows);
   const std::uint64_t most = std::max(kPieceBytes / at.row_bytes / unit, std::uint64_t{1}) * unit;
   const std::uint64_t span =
@@ -104,7 +103,7 @@ std::uint64_t ExpertSource::first_row(const Piece& piece) const {
   return piece.projection == Projection::w2 ? piece.row : piece.row % shape_.slice;
 }
 
-// use(tensor, offset in the file, bytes, place in the buffer) for each weight and scale.
+// Calls use(tensor, offset in the file, bytes, offset in the buffer) for each weight and scale.
 template <typename Use>
 void ExpertSource::for_each_range(const Expert& expert, Use use) const {
   for (std::size_t p = 0; p < kProjections; ++p) {
@@ -163,7 +162,7 @@ ExpertSlices ExpertSource::slices(const Loaded& loaded, std::uint64_t rank) cons
   for (std::size_t p = 0; p < kProjections; ++p) {
     const Layout& at = layout(p);
     const bool down = static_cast<Projection>(p) == Projection::w2;
-    const std::uint64_t row = down ? 0 : (rank - first_rank_) * shape_.slice;  // within what was read
+    const std::uint64_t row = down ? 0 : (rank - first_rank_) * shape_.slice;  // in the rows read
     out[p] =
         slice(p, down ? at.rows : shape_.slice, loaded.buffer + at.weight_at + row * at.row_bytes,
               loaded.buffer + at.scale_at + row / grid.rows * at.scale_row_bytes, rank, loaded.scale_2[p]);
@@ -178,7 +177,7 @@ Slice ExpertSource::slice(const Piece& piece, const std::uint8_t* buffer, std::u
                rank, scale_2);
 }
 
-// The rank's columns of rows that begin at weight and scale.
+// The rank's columns of `rows` rows, which begin at `weight` and `scale`.
 Slice ExpertSource::slice(std::size_t projection, std::uint64_t rows, const std::uint8_t* weight,
                           const std::uint8_t* scale, std::uint64_t rank, float scale_2) const {
   const ScaleGrid grid = scale_grid(model_);

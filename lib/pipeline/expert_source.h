@@ -1,4 +1,4 @@
-// One expert's tensors in memory, and what a rank sees of them.
+// Reads one expert's tensors and cuts them into slices of ranks.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class ExpertSource {
 
   std::uint64_t buffer_bytes() const { return buffer_bytes_; }  // for one expert
 
-  // Reads an expert's weights and scales into buffer. Errors: a file that ends early, a scale_2 that is not
-  // finite.
+  // Reads an expert's weights and scales into `buffer` (buffer_bytes()).
+  // Errors: a file that ends early, a scale_2 that is not finite.
   struct Loaded {
     const Expert* expert = nullptr;
     const std::uint8_t* buffer = nullptr;
@@ -30,38 +30,38 @@ class ExpertSource {
   // Asks the system to read an expert ahead. Advice only.
   void prefetch(const Expert& expert) const;
 
-  // What one of the ranks sees of it.
+  // One rank's slices of it.
   ExpertSlices slices(const Loaded& loaded, std::uint64_t rank) const;
 
-  // Rows of one projection that are read, converted and written together: so few that they and their planes
-  // stay in a second-level cache. In the order of projections and rows; of w1 and w3, each belongs to one
-  // rank.
+  // Rows of one projection that are read, converted and written together:
+  // few enough that they and their planes stay in the second-level cache.
+  // Ordered by projection and row; a piece of w1 or w3 belongs to one rank.
   struct Piece {
     Projection projection;
-    std::uint64_t row, rows;  // row: counted in what is read
+    std::uint64_t row, rows;  // row: counted in the rows that are read
   };
   const std::vector<Piece>& pieces() const { return pieces_; }
   std::uint64_t piece_buffer_bytes() const;
-  bool concerns(const Piece& piece, std::uint64_t rank) const;
-  // The row of a rank's slice of the projection that a piece begins with.
+  bool concerns(const Piece& piece, std::uint64_t rank) const;  // whether the rank needs the piece
+  // The piece's first row, counted in the rank's slice of the projection.
   std::uint64_t first_row(const Piece& piece) const;
   std::uint64_t scale_block_rows() const;  // rows of the weight that share a scale
-  // Reads a piece. Errors: as load().
+  // Reads a piece into `buffer` (piece_buffer_bytes()). Errors: as above.
   void load(const Expert& expert, const Piece& piece, Bytes buffer) const;
-  std::array<float, kProjections> load_scale_2(const Expert& expert) const;  // 0 where the family has none
+  std::array<float, kProjections> load_scale_2(const Expert& expert) const;  // 0: the family has none
   Slice slice(const Piece& piece, const std::uint8_t* buffer, std::uint64_t rank, float scale_2) const;
 
-  // The error that names a non-finite element of a rank's slice: tensor, row and column, byte in the file.
+  // Throws the Error for a non-finite element of a rank's slice: tensor, row, column, byte in the file.
   [[noreturn]] void refuse(const Expert& expert, std::uint64_t rank, const BadElement& bad) const;
 
  private:
-  // A projection's matrices as they stand in the checkpoint, and the rows that are read.
+  // A projection's matrices in the checkpoint, and the rows that are read.
   struct Layout {
     std::uint64_t rows, cols;  // of the whole weight
     std::uint64_t first_row, read_rows;
     std::uint64_t row_bytes;
     std::uint64_t scale_row_bytes, scale_first_row, scale_read_rows;
-    std::uint64_t weight_at, scale_at;  // in the buffer
+    std::uint64_t weight_at, scale_at;  // offsets in the buffer
   };
   const Layout& layout(std::size_t projection) const { return layouts_[projection]; }
   Slice slice(std::size_t projection, std::uint64_t rows, const std::uint8_t* weight,

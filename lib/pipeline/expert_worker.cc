@@ -9,7 +9,7 @@ namespace {
 
 using format::Section;
 
-// One expert as read, and one rank's sections of it.
+// Converts whole experts: has buffers for one expert and for one rank's sections of it.
 class WholeWorker : public ExpertWorker {
  public:
   WholeWorker(Backend& backend, int number, const ExpertSource& source, const Plan& plan)
@@ -55,7 +55,7 @@ class WholeWorker : public ExpertWorker {
   }
 
  private:
-  // Hashed and written while it is in the second-level cache.
+  // Small enough to be hashed and written while it is in the second-level cache.
   static constexpr std::uint64_t kPiece = 256 * kKiB;
 
   std::unique_ptr<Converter> converter_;

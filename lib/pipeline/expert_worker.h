@@ -1,4 +1,4 @@
-// What one thread of a build does with an expert: read it, convert it for each rank, hand the sections on.
+// The work of one thread of a build: reads an expert, converts it for each rank, passes the sections on.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +23,18 @@ class ExpertWorker {
  public:
   virtual ~ExpertWorker() = default;
   // Converts expert `number` of a layer into the layer's outputs. Errors: a weight or scale that is not
-  // finite; what reading and writing throw.
+  // finite; errors of reading and writing.
   virtual void run(const Expert& expert, std::uint64_t number, const std::vector<OpenOutput>& outputs) = 0;
 };
 
-// A worker of its own for each thread; `number` tells them apart. Devices get whole experts. The CPU's
-// kernels are faster than memory, so they get pieces that stay in the caches from the read call to the write
-// call.
+// Makes the worker of thread `number`. Devices get whole experts. The CPU's kernels are faster than memory,
+// so they get pieces that stay in the caches from the read call to the write call.
 std::unique_ptr<ExpertWorker> make_worker(Backend& backend, int number, const ExpertSource& source,
                                           const Plan& plan);
-// The buffers of one.
+// Bytes of the buffers of one worker.
 std::uint64_t worker_bytes(const Backend& backend, const ExpertSource& source, const Plan& plan);
 
-// The sections of a rank that any of the outputs wants.
+// The sections of a rank that at least one output wants.
 SectionSet wanted_sections(const std::vector<OpenOutput>& outputs, std::uint64_t rank);
 // Calls use(output) for those of the rank's outputs that want the section.
 template <typename Use>
@@ -45,7 +44,7 @@ void for_each_taker(const std::vector<OpenOutput>& outputs, std::uint64_t rank, 
     if (each.sink->rank() == rank && each.missing[static_cast<std::size_t>(section)]) use(*each.output);
 }
 
-// The two kinds.
+// The two kinds of workers.
 std::unique_ptr<ExpertWorker> make_whole_worker(Backend& backend, int number, const ExpertSource& source,
                                                 const Plan& plan);
 std::unique_ptr<ExpertWorker> make_piece_worker(Backend& backend, const ExpertSource& source,

@@ -26,7 +26,7 @@ namespace {
 
 using format::Section;
 
-// One layer of one pack on its way.
+// One layer of one pack in progress.
 struct Job {
   const CacheSource* source;
   PackSink* sink;
@@ -35,7 +35,7 @@ struct Job {
   std::uint64_t key;
   std::unique_ptr<PackLayer> output;
   std::vector<File> files;                        // of each origin
-  std::vector<const std::vector<Xxh3>*> digests;  // of each origin; null where no manifest tells them
+  std::vector<const std::vector<Xxh3>*> digests;  // of each origin; null without a manifest
   std::mutex mutex;                               // guards opening
   bool opened = false, elsewhere = false;
   std::exception_ptr failure;
@@ -95,7 +95,7 @@ class Assembly {
     });
     context_.progress.end();
     report.converted = converted_;
-    // What the other runs finished meanwhile is not left to anyone.
+    // Layers that the other runs have finished meanwhile do not count.
     for (const std::unique_ptr<Job>& job : jobs_)
       if (job->elsewhere && !job->sink->has(job->key)) ++report.elsewhere;
     report.shared = shared_;
@@ -162,8 +162,7 @@ class Assembly {
     system.needed += sink.space_needed(unfinished);
   }
 
-  // Packs made of shared blocks take next to nothing; whether blocks can be shared shows only when it is
-  // tried.
+  // Packs of shared blocks take almost no space, and only an attempt shows whether blocks can be shared.
   void check_space() const {
     if (share_ || !request_.check_space) return;
     for (const auto& [device, system] : systems_) require_space(context_.os, system.directory, system.needed);
@@ -182,15 +181,15 @@ class Assembly {
   }
 
   int workers_within_limits() const {
-    // Each may be the only one on its layer: the pack, its lock, up to six parts, and what a commit opens.
+    // Files of a worker alone on its layer: the pack, its lock, up to six parts, and those of a commit.
     constexpr std::uint64_t kFiles = 12;
     const std::uint64_t by_files = std::max<std::uint64_t>(open_files_left() / kFiles, 1);
     const auto threads = static_cast<int>(std::min<std::uint64_t>(by_files, 1 << 16));
     return workers_within(context_.memory, 0, bytes_per_worker(), std::min(context_.threads, threads));
   }
 
-  // Opens the layer once; false where another run has it. A thread that waited for one that failed gets the
-  // same error.
+  // Opens the layer once; false: another run has it.
+  // If opening fails, threads that waited for it get the same error.
   bool open(Job& job) {
     const std::lock_guard<std::mutex> lock(job.mutex);
     if (job.failure) std::rethrow_exception(job.failure);
@@ -222,7 +221,7 @@ class Assembly {
       const Origin& origin = (*job.origins)[i];
       const std::uint64_t bytes = section_bytes(origin.stored, job.source->shape);
       const bool can_share = share_ && !origin.derived();
-      // A digest that no manifest has comes from the bytes.
+      // Without a manifest the digest is computed from the bytes.
       bool read = !can_share || request_.trust == Trust::content || job.digests[i] == nullptr;
       Xxh3 digest = read ? read_section(job, i, expert, buffers.section) : (*job.digests[i])[expert];
       if (can_share) {
@@ -245,7 +244,7 @@ class Assembly {
     }
   }
 
-  // From now on everything is copied.
+  // Called when sharing failed: from now on everything is copied.
   void refuse_sharing(const Job& job, std::size_t i) {
     if (request_.reflink == Reflink::always)
       throw Error(job.sink->describe(),
@@ -254,7 +253,7 @@ class Assembly {
     if (share_.exchange(false)) check_space();
   }
 
-  // Its digest, which is the manifest's where there is one.
+  // Reads a section and returns its digest, which must be the manifest's if there is one.
   Xxh3 read_section(const Job& job, std::size_t i, std::uint64_t expert,
                     std::vector<std::uint8_t>& section) const {
     section.resize(section_bytes((*job.origins)[i].stored, job.source->shape));
@@ -269,7 +268,7 @@ class Assembly {
     return digest;
   }
 
-  // Quintal planes out of nibble planes. The 2-bit codes fall out on the way and must be those of the cache.
+  // Makes quintal planes from nibble planes. This also gives the 2-bit codes, which must equal the cache's.
   void derive(const Job& job, const Origin& origin, std::uint64_t expert, Buffers& buffers) const {
     const std::uint64_t tiles = buffers.section.size() / format::kNibbleTile;
     buffers.derived.resize(tiles * format::kQuintalTile);
@@ -303,7 +302,7 @@ class Assembly {
   std::vector<std::unique_ptr<Job>> jobs_;
   std::vector<Buffers> buffers_;
   std::atomic<bool> share_;
-  std::map<dev_t, Outlook::FileSystem> systems_;  // needed: where nothing is shared
+  std::map<dev_t, Outlook::FileSystem> systems_;  // needed: without shared blocks
   std::atomic<std::uint64_t> shared_{0}, copied_{0}, converted_{0};
 };
 
@@ -313,7 +312,7 @@ Reflink parse_reflink(std::string_view text) {
   if (text == "auto") return Reflink::automatic;
   if (text == "always") return Reflink::always;
   if (text == "never") return Reflink::never;
-  throw Error(ErrorCode::usage, "", fmt::format("--reflink: '{}' is none of auto, always, never", text));
+  throw Error(ErrorCode::usage, "", fmt::format("--reflink: '{}' is not one of auto, always, never", text));
 }
 
 FromCacheReport packs_from_planescache(const Context& context, const FromCacheRequest& request,

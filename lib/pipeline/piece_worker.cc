@@ -1,5 +1,4 @@
-// Conversion in pieces: some rows are read, converted, hashed and written while they are in the second-level
-// cache.
+// Conversion in pieces: rows are read, converted, hashed and written while in the second-level cache.
 #include <algorithm>
 
 #include "base/size.h"
@@ -12,7 +11,7 @@ namespace {
 using format::Section;
 using Piece = ExpertSource::Piece;
 
-// The planes that a matrix can have, and how many bytes of each a number of rows makes.
+// The planes that a matrix can have.
 enum Plane { codes, nibbles, quintals, scales, kPlanes };
 constexpr Section kSectionsOf[2][kPlanes] = {
     {Section::planes13, Section::fp13, Section::fpq13, Section::sc13},
@@ -36,7 +35,7 @@ std::uint64_t cols_of(Projection projection, const format::RankShape& shape) {
   return projection == Projection::w2 ? shape.k2 : shape.k13;
 }
 
-// Room for the planes that a piece makes for one rank; each plane starts on a page.
+// Bytes for the planes of a piece for one rank; each plane starts on a page.
 std::uint64_t planes_bytes(const ExpertSource& source, const Plan& plan) {
   std::uint64_t most = 0;
   for (const Piece& piece : source.pieces()) {
@@ -71,7 +70,7 @@ class PieceWorker : public ExpertWorker {
     const std::vector<OpenOutput>& outputs;
     std::array<float, kProjections> scale_2;
   };
-  // Of one rank: what is known of its zeros from the experts before, and what it makes of the matrix at hand.
+  // The state of one rank: what earlier experts showed about its zeros, and its planes of the current matrix.
   struct Rank {
     std::uint64_t rank;
     SignsOfZeros signs[2];
@@ -90,7 +89,7 @@ class PieceWorker : public ExpertWorker {
         rank.wanted[plane] = wanted[static_cast<std::size_t>(kSectionsOf[matrix][plane])];
       if (std::find(rank.wanted, rank.wanted + kPlanes, true) != rank.wanted + kPlanes) left.push_back(&rank);
     }
-    while (!left.empty()) {  // more than once where zeros turn out to need the other signs
+    while (!left.empty()) {  // repeated if the zeros turn out to need the other signs
       for (Rank* rank : left) rank->zeros = {};
       for (const Piece& piece : source_.pieces()) {
         if ((piece.projection == Projection::w2) != (matrix == 1)) continue;
@@ -137,7 +136,7 @@ class PieceWorker : public ExpertWorker {
     }
   }
 
-  // Closes a rank's sections; false where they must be made once more.
+  // Finishes a rank's sections; false: they must be made again.
   bool finish(const Job& job, Rank& rank, int matrix) {
     const bool right = rank.signs[matrix].settle(plan_.request.zero_mode, rank.zeros);
     for (int plane = 0; plane < kPlanes; ++plane) {

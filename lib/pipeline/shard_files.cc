@@ -17,7 +17,7 @@ std::shared_ptr<const File> ShardFiles::of(const Tensor& tensor) const {
   return entry.file;
 }
 
-// Of those that no thread reads from at the moment.
+// Closes the least recently used shard that no thread is reading.
 void ShardFiles::close_oldest() const {
   Entry* oldest = nullptr;
   for (Entry& entry : entries_)

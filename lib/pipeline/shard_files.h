@@ -1,4 +1,4 @@
-// A checkpoint's shards, opened when they are first read from; few at a time where few files may be open.
+// A checkpoint's shards, opened at their first use; limited to the number of files that may be open.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace planesmith {
 
 class ShardFiles {
  public:
-  // Keeps about `most` shards open: those that are in use, and those that were used last.
+  // Keeps about `most` shards open: those in use, and the most recently used ones.
   ShardFiles(Os& os, const Checkpoint& checkpoint, std::size_t most);
 
   // The shard that holds a tensor. From any thread.

@@ -1,4 +1,4 @@
-// The sinks of a plan.
+// The sinks of a plan: one for each cache and pack of each rank.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace planesmith {
 std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan& plan,
                                               const BuildTarget& target);
 
-// The nearest directory of a path that is there already. Error: nothing can be made in it.
+// The nearest existing directory at or above a path. Error: it is not a writable directory.
 std::string writable_base(const Context& context, const std::string& path);
 
 }  // namespace planesmith

@@ -99,7 +99,7 @@ refused 2 'the smallest that works is 59840' build-planescache "$CK" -o n --ckpt
 refused 2 'the smallest that works is 2097152' build-planescache "$CK" -o n --memory 10kB
 refused 2 '' build-planescache "$CK" --ckpt-id x
 refused 2 '' build-planescache "$CK" -o n --ckpt-id x --fp4 octal
-refused 2 "tier 'fp5' is none of" build-planescache "$CK" -o n --store n2 --tiers base,fp5 --ckpt-id x
+refused 2 "tier 'fp5' is not one of" build-planescache "$CK" -o n --store n2 --tiers base,fp5 --ckpt-id x
 refused 1 'there is no such directory' build-planescache nowhere -o n --ckpt-id x
 mkdir empty; refused 1 'empty/config.json: is missing' build-planescache empty -o n --ckpt-id x
 [ "$(id -u)" != 0 ] || refused 1 'does not tell how much space' build-planescache "$CK" -o /proc/n --ckpt-id x

@@ -85,7 +85,7 @@ expect 0 fetch hf:datasets/me/plain@refs/pr/1 d --out t -f
 cmp -s t/d/noise hub/datasets/me/plain/refs%2Fpr%2F1/d/noise || fail "the old content is kept"
 trouble 'corrupt-name noise *1'
 expect 0 fetch hf:datasets/me/plain@refs/pr/1 --out t2
-says 'once more'
+says 'fetching it again'
 trouble 'corrupt-name noise'
 expect 3 fetch hf:datasets/me/plain@refs/pr/1 --out t3
 absent t3/d/noise
@@ -115,12 +115,12 @@ for case in 'drop 50000 *9' 'noranges' 'noranges|drop 150000 *2' 'status 503 *3'
   # each frame is a range, on four threads
   expect 0 fetch hf:me/cache set --out b -T 16 --memory 4MiB || echo "    with $case"
   same_tree b
-  says 'again in|going on in|damaged|ignores ranges'
+  says 'again in|continuing in|damaged|ignores ranges'
 done
 trouble 'corrupt-name part.001'
 rm -rf b
 expect 3 fetch hf:me/cache set --out b
-says 'part\.001: at byte [0-9]+: frame [0-9]+ came wrong every time'
+says 'part\.001: at byte [0-9]+: frame [0-9]+ was wrong at every try'
 absent b/tree/noise
 trouble
 expect 0 fetch hf:me/cache set --out b
@@ -130,11 +130,11 @@ same_tree b; only_tree b
 cp $repo/set.tar.zst.part.001 good
 head -c "$(stat -c %s good)" src/tree/noise >$repo/set.tar.zst.part.001
 expect 3 fetch hf:me/cache set --out r
-says 'part\.001: is not the part that manifest\.set\.json tells of'
+says 'part\.001: is not the part that manifest\.set\.json lists'
 absent r/tree
 mv $repo/set.tar.zst.part.001 moved
 expect 1 fetch hf:me/cache set --out r
-says 'not complete'
+says 'incomplete'
 mv good $repo/set.tar.zst.part.001
 
 # refused for good: once, with advice
@@ -166,7 +166,7 @@ trouble 'link-host https://elsewhere.invalid' 'token secret'
 HF_TOKEN=secret expect 0 fetch hf:me/cache set --out l
 trouble 'endless'
 expect 1 fetch hf:me/cache set --out l2
-says 'no end'
+says 'does not end'
 for bad in 'file:///etc' 'gopher://127.0.0.1:1'; do
   trouble "link-host $bad"
   expect 1 fetch hf:me/cache set --out l2

@@ -16,7 +16,7 @@ count=0
 for expected in "$GOLDEN"/*/expected/tp1; do
   model=$(dirname "$(dirname "$expected")"); name=${model##*/}
   expect 0 build-fp4-packs --from-planescache "$expected/planescache" -o "$name" --config "$model/checkpoint"
-  says "tp1-rank0 has no manifest: geometry from config .*; nothing says what its bytes should be"
+  says "tp1-rank0 has no manifest: geometry from config .*; its bytes are taken without verification"
   prints '^copied .*, read for their digests; the cache has no manifest, so they could not be checked'
   prints '^complete '
   for file in "$expected"/store/*; do same "$file" "$name/${file##*/}"; done
@@ -67,7 +67,7 @@ prints '^copied .*, verified against the cache.s manifest'
 directory=$(echo own/v2/*/tp1-rank0)
 echo '{' >"$directory/manifest.json"
 expect 1 build-fp4-packs --from-planescache own -o own-store --profile glm.json
-says 'manifest.json: .* move it away to do without'
+says 'manifest.json: .* move it away to continue without'
 
 # --- a cache that is not whole, or not right ---
 rm cache/v2/*/tp1-rank0/layer2.sc2.bin

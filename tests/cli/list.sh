@@ -77,7 +77,7 @@ prints "^'golden-glm-nvfp4-mini' \(world 1, zero mode auto\): complete, as far a
 expect 0 verify-ckpt-id list --planescache "$WORK/t/planescache" --config "$GOLDEN/glm-nvfp4-mini/checkpoint"
 prints "^'golden-glm-nvfp4-mini' \(world 1, zero mode auto\): complete$"
 expect 1 verify-ckpt-id rekey --planescache "$WORK/t/planescache" --from golden-glm-nvfp4-mini --to x
-says 'whose it is cannot be told'
+says 'its identity is unknown'
 expect 0 verify-ckpt-id prune --planescache "$WORK/t/planescache" --keep golden-glm-nvfp4-mini --force
 expect 0 verify-ckpt-id list --planescache "$WORK/t/planescache"
 prints "^'golden-glm-nvfp4-mini' \(world 1, zero mode auto\): complete, as far as"

@@ -83,7 +83,7 @@ prints 'delta pack'
 expect 2 build-fp4-packs "$DS4" --out "$WORK/none" --for resident-2bit
 says 'opens no packs'
 expect 2 build-fp4-packs "$DS4" --out "$WORK/none" --for fast
-says "mode 'fast' is none of resident, resident-split"
+says "mode 'fast' is not one of resident, resident-split"
 
 # The dry run names the mode and what the engine will do with each file.
 expect 0 build-planescache "$DS4" --out "$WORK/none" --store "$WORK/none-packs" --for host-split --dry-run

@@ -111,7 +111,7 @@ for kind in link directory; do
   [ $kind = link ] || [ "$(stat -c %a "$rank/.planesmith")" = 777 ] || fail "their directory was changed"
 done
 plant; as sh -c "umask 000; : >'$rank/.planesmith.lock'"
-expect 1 $cache; says '\.planesmith\.lock: is a lock by its name, but belongs to user .*65534'
+expect 1 $cache; says '\.planesmith\.lock: has the name of a lock, but belongs to user .*65534'
 rm -rf c; shared c; as ln -s "$VICTIM" c/v2
 expect 1 $cache; says 'c/v2: is a symbolic link'; untouched "a link on the way"
 rm -rf c

@@ -113,7 +113,7 @@ expect 1 pack-chunks unpack bare -C h
 rm "bare/$last"
 cp parts/set.tar.zst.part.002 bare/
 expect 1 pack-chunks unpack bare -C h
-says 'not a whole tar'
+says 'not a complete tar'
 rm bare/set.tar.zst.part.001
 expect 1 pack-chunks unpack bare -C h
 says 'missing'

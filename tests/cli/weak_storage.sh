@@ -29,7 +29,7 @@ for error in $ENOSYS $ENOLCK $ENOTSUP; do
   [ -z "$(find out -name '*.held*' -o -name '*.lock')" ] || fail "locks are left"
   rm -rf out
 done
-expect 1 timeout 60 env WEAK=inode LD_PRELOAD="$shim" $build && says 'another inode at every look'
+expect 1 timeout 60 env WEAK=inode LD_PRELOAD="$shim" $build && says 'has a different inode each time'
 rm -rf out
 
 expect 0 weakly nochmod $build; whole "no modes"

@@ -397,7 +397,7 @@ TEST_CASE("inodes that differ at every look end in an error, and a stop ends the
   ShiftingOs os;
   std::vector<LockFile> held;
   CHECK(says(error_of([&] { LockFile::try_take(os, scratch / "x.lock", held); }),
-             "has another inode at every look"));
+             "has a different inode each time"));
   scratch.clear();
   REQUIRE(LockFile::try_take(posix(), scratch / "x.lock", held));
   Stop stop;

@@ -101,7 +101,7 @@ try() {
 empty=$WORK/empty
 put_tree "$empty" /
 expect 1 inside "$empty" /bin/pack-chunks fetch hf:me/cache set --out /work/none
-says 'no certificates to check servers by: none of /etc/ssl/certs/ca-certificates\.crt'
+says 'no certificates to verify servers with: none of /etc/ssl/certs/ca-certificates\.crt'
 for place in etc/ssl/certs/ca-certificates.crt etc/pki/tls/certs/ca-bundle.crt etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem \
   etc/ssl/ca-bundle.pem var/lib/ca-certificates/ca-bundle.pem etc/ssl/cert.pem "etc/ssl/certs/$(ls "$WORK/hashed")" \
   "etc/pki/tls/certs/$(ls "$WORK/hashed")"; do

@@ -187,6 +187,7 @@ TEST_CASE("one set in a directory is found by itself, several need a name") {
   put_file(scratch / "d/c.tar.zst.part00", "");
   CHECK(find_chunks({scratch / "d"}, "c", "", context).parts.size() == 1);
   put_file(scratch / "d/c.tar.zst.part.00", "");
-  CHECK_THROWS_WITH_AS(find_chunks({scratch / "d"}, "c", "", context), doctest::Contains("two ways"), Error);
+  CHECK_THROWS_WITH_AS(find_chunks({scratch / "d"}, "c", "", context),
+                       doctest::Contains("two sets of this name"), Error);
   CHECK_THROWS_AS(find_chunks_with_manifest(scratch / "d", "b", context), Error);
 }

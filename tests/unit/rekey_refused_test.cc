@@ -78,11 +78,11 @@ TEST_CASE("rekey refuses what it should not touch") {
              format::meta_json({"x", 2, 1, format::ZeroMode::automatic, false}));
     put_file(bench.directory("old", 0) + "/meta.json", "{}");
     refuses(bench, {"old", "new", bench.dir / "cache", "", false},
-            "meta.json: is not a planes cache's meta.json; whose it is cannot be told");
+            "meta.json: is not a planes cache's meta.json; its identity is unknown");
   }
   SUBCASE("a build is not finished") {
     fs::create_directory(bench.directory("old", 0) + "/.planesmith");
-    refuses(bench, request, "of a build that has not finished");
+    refuses(bench, request, "a build that has not finished");
   }
   SUBCASE("a pack's build is not finished") {
     const std::string stem = bench.stem("old", format::Tier::base, 1);
@@ -122,7 +122,8 @@ TEST_CASE("rekey refuses what it should not touch") {
   SUBCASE("another process builds a layer of the cache") {
     std::vector<LockFile> held;
     REQUIRE(LockFile::try_take(posix(), bench.directory("old", 1) + "/.planesmith.layer2.lock", held));
-    refuses(bench, {"old", "new", bench.dir / "cache", "", false}, "is of a build that has not finished");
+    refuses(bench, {"old", "new", bench.dir / "cache", "", false},
+            "belongs to a build that has not finished");
   }
   SUBCASE("another process holds the lock on the cache as a whole") {
     std::vector<LockFile> held;
