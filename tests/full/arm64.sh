@@ -6,9 +6,10 @@ cd "$SOURCE" || exit 1
 scripts/install-deps.sh arm64 || skip "the cross compiler or the libraries for arm64 cannot be installed here"
 cmake --preset arm64 && cmake --build --preset arm64 || { fail "it does not build"; finish; }
 
-# What measures the machine, or makes packages of this machine's programs, says nothing of another processor.
-ctest --preset arm64 -j "$(nproc)" --timeout 3600 --no-tests=error \
-  -E '^cli[.](memory|limits|install|package|release|quickstart|neon)$' || fail "tests of the arm64 build failed"
+# What measures memory and time measures the emulator; packages are made of this machine's programs.
+not_here='memory|memory_commands|limits|junk|install|package|release|quickstart|neon'
+echo "SKIPPED: cli.$not_here: they say nothing of another processor"
+ctest --preset arm64 -j "$(nproc)" --no-tests=error -E "^cli[.]($not_here)\$" || fail "tests of the arm64 build failed"
 
 # Hashes by the processor's own instructions, as qemu meets them: SHA-256 by its extension, XXH3 by NEON.
 BIN=build/arm64/emulated
