@@ -70,7 +70,8 @@ rm -rf "$WORK/t"; cp -a "$GOLDEN/glm-nvfp4-mini/expected/tp1" "$WORK/t"; chmod -
 : >"$FOLDER/layer9999999999.sc2.bin"
 sed 's/"world": 1/"world": 3/' "$FOLDER/meta.json" >"$WORK/t/planescache/v2/0123/tp3-rank0/meta.json"
 echo '[[[[' >"$WORK/t/planescache/v2/4567/tp1-rank0/meta.json"
-(ulimit -v 1000000; expect 0 list; exit $failures) || fail "a strange store"
+# A sanitizer reserves terabytes of addresses.
+([ -n "${SANITIZED:-}" ] || ulimit -v 1000000; expect 0 list; exit $failures) || fail "a strange store"
 expect 0 list
 says 'layer9999999999\.sc2\.bin: no model has such a layer; ignored'
 prints "^'golden-glm-nvfp4-mini' \(world 1, zero mode auto\): complete, as far as"
