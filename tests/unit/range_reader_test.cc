@@ -103,7 +103,7 @@ Reply right(const Request&) {
 
 }  // namespace
 
-TEST_CASE("ranges arrive over several threads, whoever waits for them") {
+TEST_CASE("ranges arrive over several threads, by one or several that wait") {
   for (const int connections : {1, 2, 3, 8, 40}) {
     CAPTURE(connections);
     Transfer transfer(right, kGiB, connections);
@@ -121,7 +121,7 @@ TEST_CASE("ranges arrive over several threads, whoever waits for them") {
   CHECK(std::ranges::count(good, 1) == static_cast<std::ptrdiff_t>(good.size()));
 }
 
-TEST_CASE("of many fronts the one that is here is told") {
+TEST_CASE("wait_any() tells the front that is here") {
   Transfer transfer([](const Request& request) -> Reply {
     return {.most = request.begin == 0 ? 100u : UINT64_MAX, .stalls = request.begin == 0};
   });
