@@ -60,8 +60,7 @@ double served_scale(const std::uint8_t* nibbles, const std::uint8_t scales[2], f
   double amax = 0;
   for (unsigned half = 0; half < 2; ++half) {
     half_scales[half] = kHalfE4m3.of[scales[half] & 0x7F] * scale_2;
-    // The highest magnitude index: of the nibbles that are the largest by the bits seen so far, who has the
-    // next.
+    // The highest magnitude index, from its top bit down. among: the nibbles with the largest bits so far.
     std::uint64_t all, among = 0x1111111111111111;
     std::memcpy(&all, nibbles + half * sizeof all, sizeof all);
     unsigned index = 0;
