@@ -18,6 +18,7 @@ class WholeExperts : public Backend {
  public:
   std::string describe() const override { return cpu_->describe(); }
   std::unique_ptr<Converter> make_converter(int worker) override { return cpu_->make_converter(worker); }
+  std::unique_ptr<Quantizer> make_quantizer(int worker) override { return cpu_->make_quantizer(worker); }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return cpu_->allocate(bytes); }
   int workers(int threads) const override { return threads; }
 
