@@ -137,7 +137,7 @@ hostile 'does not stay' <absolute.tar
 hostile 'does not stay' <dots.tar
 hostile 'leads out' <link.tar
 hostile 'leads out' <out.tar
-hostile 'no directory' <through.tar
+hostile 'not a directory' <through.tar
 hostile 'not a file, directory or link' <device.tar
 hostile 'not an earlier file of the archive' <hard.tar
 zstd -qf setuid.tar -o $repo/bad.tar.zst.part.aa

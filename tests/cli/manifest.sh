@@ -47,7 +47,7 @@ expect 3 verify-ckpt-id verify m.json --root copy --allow-extra && ! grep -q '^e
 
 # A manifest outside its files' directory says so.
 mkdir elsewhere
-expect 3 verify-ckpt-id verify m.json --root elsewhere && prints 'name the directory .* --root'
+expect 3 verify-ckpt-id verify m.json --root elsewhere && prints 'give the directory .* --root'
 expect 0 verify-ckpt-id manifest tree/sub --out elsewhere/m.json && says "--root $PWD/tree\$"
 expect 0 verify-ckpt-id verify elsewhere/m.json --root tree
 expect 0 verify-ckpt-id verify elsewhere/m.json --root tree/sub
