@@ -1,9 +1,11 @@
 // size-tiers: computes from routing traces how much memory each tier should get.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/size.h"
+#include "base/text.h"
 #include "common/geometry_flags.h"
 #include "common/output.h"
 #include "common/program.h"
@@ -26,6 +28,13 @@ struct Flags {
   bool json = false;
 };
 
+// For --help and completion; what stands behind a colon is written by hand.
+std::string policies_type() {
+  std::vector<std::string> words = policy_names();
+  words.push_back("...");
+  return fmt::format("TEXT:{{{}}}", fmt::join(words, ","));
+}
+
 void declare(CLI::App& app, Flags& flags) {
   app.add_option("TRACE", flags.traces,
                  "Routing captures (.npy, rows of tick, layer, expert; each file a session), or dumps of the "
@@ -36,6 +45,7 @@ void declare(CLI::App& app, Flags& flags) {
   app.add_option("--policy", flags.policies,
                  "Replay policies at these sizes: engine, need, belady, or ORDER/VICTIM of sorted, freq, "
                  "round-robin and lru, lfu, aged-lfu; with :promote=N, :threshold=N, :cap=N, :hyst=X")
+      ->type_name(policies_type())
       ->delimiter(',');
   app.add_option("--gpu-memory", flags.gpu_memory,
                  "Memory of one GPU (96GiB): limits the advice; 15 % of it stay free for dense weights, KV "
@@ -132,7 +142,10 @@ int run(const Context& context, const Flags& flags) {
     report.advice =
         advise(report.model->geometry, report.model->layers.size(), flags.world, report.usage->all, budget);
   }
-  if (!flags.heat.empty()) report.heat = write_heat(context, flags.heat, heat_of(report));
+  if (!flags.heat.empty()) {
+    report.heat = write_heat(context, flags.heat, heat_of(report));
+    suggest_next("verify-ckpt-id list --store " + shell_quoted(flags.heat));
+  }
   if (!flags.report.empty()) write_output(context, flags.report, tiers_page(report));
   if (flags.json)
     print_json(to_json(report));

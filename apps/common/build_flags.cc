@@ -66,8 +66,7 @@ void add_build_flags(CLI::App& app, BuildFlags& flags) {
   app.add_option("--world", flags.world, "Number of tensor-parallel ranks that the model is cut into")
       ->check(CLI::Range(std::uint64_t{1}, format::kMostWorld))
       ->capture_default_str();
-  app.add_option("--rank", flags.rank, "Rank to build for, or all of them in one pass")
-      ->capture_default_str();
+  add_rank_flag(app, flags.rank, "Rank to build for, or all of them in one pass");
   app.add_option("--zero-mode", flags.zero_mode, "Signs of zeros in requantized families: auto, sign, alt")
       ->check(CLI::IsMember({"auto", "sign", "alt"}))
       ->capture_default_str();

@@ -42,7 +42,8 @@ bool takes_value(const CLI::Option& option) {
 
 // The placeholder for an option's value in a synopsis.
 std::string value_name(const CLI::Option& option) {
-  if (const auto words = choices(option); !words.empty()) return fmt::format("{}", fmt::join(words, "|"));
+  if (const auto words = choices(option); !words.empty() && !accepts_others(option))
+    return fmt::format("{}", fmt::join(words, "|"));
   const std::string type = option.get_type_name();
   return type.substr(0, type.find(':'));
 }
@@ -119,13 +120,21 @@ std::string bash_case(const CLI::App& app, const std::string& label) {
   for (const CLI::Option* flag : flags_of(app)) {
     const auto names = spellings(*flag);
     words.insert(words.end(), names.begin(), names.end());
-    if (const auto accepted = choices(*flag); !accepted.empty())
-      values += fmt::format("        {}) values='{}' ;;\n", fmt::join(names, "|"), fmt::join(accepted, " "));
+    if (const auto accepted = choices(*flag); !accepted.empty()) {
+      // A value that may be left out has to be in the flag's own word.
+      std::vector<std::string> before;
+      for (const std::string& name : names) {
+        if (takes_value(*flag)) before.push_back(name);
+        before.push_back(name + "=");
+      }
+      values += fmt::format("        {}) values='{}' ;;\n", fmt::join(before, "|"), fmt::join(accepted, " "));
+    }
   }
   std::vector<std::string> commands;
   for (const CLI::App* command : commands_of(app)) commands.push_back(command->get_name());
   return fmt::format(
-      "    {})\n      flags='{}' commands='{}'\n      case $previous in\n{}        *) ;;\n      esac ;;\n",
+      "    {})\n      flags='{}' commands='{}'\n      case $previous$equals in\n{}        *) ;;\n      esac "
+      ";;\n",
       label, fmt::join(words, " "), fmt::join(commands, " "), values);
 }
 
@@ -141,13 +150,18 @@ std::string zsh_arguments(const CLI::App& app, const std::string& indent) {
     const std::string about = replaced(flag->get_description(),
                                        {{"[", "("}, {"]", ")"}, {":", "\\:"}, {"\n", " "}, {"'", "'\\''"}});
     std::string value;
-    if (const auto accepted = choices(*flag); !accepted.empty()) {
+    if (const auto accepted = choices(*flag); !accepted.empty() && accepts_others(*flag)) {
+      value = fmt::format(":value:{{_alternative \"values\\:value\\:({})\" \"files\\:file\\:_files\"}}",
+                          fmt::join(accepted, " "));
+    } else if (!accepted.empty()) {
       value = fmt::format(":value:({})", fmt::join(accepted, " "));
     } else if (takes_value(*flag)) {
       value = fmt::format(":{}:_files", zsh_quoted(replaced(value_name(*flag), {{":", "\\:"}})));
     }
     const bool many = flag->get_items_expected_max() > 1;
-    if (names.size() > 1) {
+    if (!value.empty() && !takes_value(*flag)) {
+      out += fmt::format("{}'{}=-[{}]:{}' \\\n", indent, names.front(), about, value);
+    } else if (names.size() > 1) {
       const std::string once = many ? "*" : fmt::format("({})", fmt::join(names, " "));
       out += fmt::format("{}'{}'{{{}}}'[{}]{}' \\\n", indent, once, fmt::join(names, ","), about, value);
     } else {
@@ -203,9 +217,9 @@ std::string bash_completion(const CLI::App& app) {
       "# Completion of {0} for bash.\n"
       "{1}() {{\n"
       "  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}\n"
-      "  [ \"$current\" != = ] || current=''\n"
-      "  [ \"$previous\" != = ] || previous=${{COMP_WORDS[COMP_CWORD-2]}}\n"
-      "  local word command='' flags='' commands='' values=''\n"
+      "  local word command='' flags='' commands='' values='' equals=''\n"
+      "  if [ \"$current\" = = ]; then current='' equals==; fi\n"
+      "  if [ \"$previous\" = = ]; then previous=${{COMP_WORDS[COMP_CWORD-2]}} equals==; fi\n"
       "{2}  case $command in\n{3}{4}  esac\n"
       "  if [ -n \"$values\" ]; then\n"
       "    local before=''\n"

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "common/program.h"
 #include "format/engine.h"
+#include "manifest/profile.h"
 #include "quant/kernels.h"
 
 namespace planesmith {
@@ -52,6 +53,20 @@ std::string tiers_type() {
 }
 std::string modes_type() {
   return type_of(format::kModes);
+}
+
+CLI::Option* add_profile_flag(CLI::App& app, std::string& profile, const std::string& about) {
+  // Directories are looked at only where the type is asked for.
+  return app.add_option("--profile", profile, about)->type_name_fn([] {
+    Os os;
+    std::vector<std::string> words = profile_names(os);
+    words.push_back("...");
+    return fmt::format("NAME|FILE:{{{}}}", fmt::join(words, ","));
+  });
+}
+
+CLI::Option* add_rank_flag(CLI::App& app, std::string& rank, const std::string& about) {
+  return app.add_option("--rank", rank, about)->type_name("TEXT:{all,...}")->capture_default_str();
 }
 
 std::optional<std::uint64_t> parse_rank(const std::string& text) {

@@ -26,6 +26,12 @@ BackendChoice backend_of(const BackendFlags& flags);
 std::string tiers_type();
 std::string modes_type();
 
+// --profile: a profile's name (the installed ones are offered) or a file.
+CLI::Option* add_profile_flag(CLI::App& app, std::string& profile, const std::string& about);
+
+// --rank: a number or all.
+CLI::Option* add_rank_flag(CLI::App& app, std::string& rank, const std::string& about);
+
 // A rank, or none for "all". Error (usage): anything else.
 std::optional<std::uint64_t> parse_rank(const std::string& text);
 

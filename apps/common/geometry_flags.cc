@@ -1,12 +1,15 @@
 #include "common/geometry_flags.h"
 
+#include "common/flag_values.h"
+#include "manifest/profile.h"
+
 namespace planesmith {
 
 std::vector<CLI::Option*> add_geometry_flags(CLI::App& app, GeometryFlags& flags) {
   return {app.add_option("--config", flags.config,
                          "config.json (or its directory) with the model's geometry, if no manifest has it"),
-          app.add_option("--profile", flags.profile,
-                         "Name or file of a model profile with the geometry, instead of --config")};
+          add_profile_flag(app, flags.profile,
+                           "Name or file of a model profile with the geometry, instead of --config")};
 }
 
 std::optional<KnownModel> told_model(Os& os, const GeometryFlags& flags) {

@@ -44,6 +44,14 @@ std::vector<std::string> words_of(const std::string& list, char separator) {
   return out;
 }
 
+// What stands in braces in the name of an option's type.
+std::vector<std::string> listed(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const std::size_t open = type.find('{'), close = type.find('}');
+  if (open == std::string::npos || close == std::string::npos) return {};
+  return words_of(type.substr(open + 1, close - open - 1), ',');
+}
+
 }  // namespace
 
 std::string nearest_word(const std::string& word, const std::vector<std::string>& candidates) {
@@ -79,7 +87,7 @@ std::string suggestion_for_values(const CLI::App& app) {
   for (const CLI::App* command : in_use(app))
     for (const CLI::Option* option : command->get_options()) {
       const std::vector<std::string> accepted = choices(*option);
-      if (accepted.empty()) continue;
+      if (accepted.empty() || accepts_others(*option)) continue;
       for (const std::string& result : option->results())
         for (const std::string& value : words_of(result, ','))
           if (std::find(accepted.begin(), accepted.end(), value) == accepted.end())
@@ -89,10 +97,14 @@ std::string suggestion_for_values(const CLI::App& app) {
 }
 
 std::vector<std::string> choices(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const std::size_t open = type.find('{'), close = type.find('}');
-  if (open == std::string::npos || close == std::string::npos) return {};
-  return words_of(type.substr(open + 1, close - open - 1), ',');
+  std::vector<std::string> words = listed(option);
+  if (accepts_others(option)) words.pop_back();
+  return words;
+}
+
+bool accepts_others(const CLI::Option& option) {
+  const std::vector<std::string> words = listed(option);
+  return !words.empty() && words.back() == "...";
 }
 
 }  // namespace planesmith

@@ -16,7 +16,10 @@ std::string suggestion_for(const CLI::App& app, const std::string& argument);
 // The same for the first given value that its option does not accept.
 std::string suggestion_for_values(const CLI::App& app);
 
-// The words that an option accepts, from a type name like "TEXT:{auto,cpu,cuda}"; empty: it accepts any.
+// The words that an option accepts, from a type name like "TEXT:{auto,cpu,cuda}"; empty: it accepts any. A
+// last
+// "..." says that it accepts others, too.
 std::vector<std::string> choices(const CLI::Option& option);
+bool accepts_others(const CLI::Option& option);
 
 }  // namespace planesmith

@@ -1,6 +1,7 @@
 // verify-ckpt-id audit: lints a checkpoint.
 #include "audit/audit.h"
 
+#include "common/flag_values.h"
 #include "verify_ckpt_id/commands.h"
 
 namespace planesmith {
@@ -20,7 +21,7 @@ void declare(CLI::App& app, AuditOptions& options) {
   app.add_option(
       "--against-cache", options.cache,
       "Root of a planes cache, or directory of packs: check whether it was made from this checkpoint");
-  app.add_option("--profile", options.profile, "Profile (name or file) that the model should match");
+  add_profile_flag(app, options.profile, "Profile (name or file) that the model should match");
   app.add_option("--world", options.world, "Number of tensor-parallel ranks to serve with")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{4096}))
       ->capture_default_str();

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "checkpoint/fingerprint.h"
 #include "checkpoint/identity.h"
 #include "common/flag_values.h"
@@ -14,6 +15,7 @@
 #include "store/probe.h"
 #include "store/serving.h"
 #include "upkeep/units.h"
+#include "verify/boot_advice.h"
 #include "verify/report.h"
 #include "verify/sample.h"
 #include "verify/source_check.h"
@@ -48,7 +50,7 @@ void declare(CLI::App& app, CheckOptions& options) {
   CLI::Option* checkpoint = app.add_option("--checkpoint", options.checkpoint, "Directory of the checkpoint");
   app.add_option("--world", options.world, "Tensor-parallel world (default: the one found)")
       ->check(CLI::Range(std::uint64_t{1}, format::kMostWorld));
-  app.add_option("--rank", options.rank, "One rank, or all")->capture_default_str();
+  add_rank_flag(app, options.rank, "One rank, or all");
   app.add_option("--zero-mode", options.zero_mode, "auto, sign or alt (default: the one found)")
       ->type_name("TEXT:{auto,sign,alt}");
   app.add_option("--fp4", options.fp4, "FP4 planes to check for (default: those found)")
@@ -75,6 +77,7 @@ void declare(CLI::App& app, CheckOptions& options) {
   app.add_flag("--print-env{shell}", options.print_env,
                "If it would boot, print only the environment to serve with: export lines for eval "
                "(--print-env or --print-env=shell), or an env file (--print-env=docker)")
+      ->type_name("TEXT:{shell,docker}")
       ->excludes(json);
 }
 
@@ -298,6 +301,9 @@ int run(Context& context, const CheckOptions& options) {
   const bool good =
       verdict.hit() && (!sample || sample->differences.empty()) &&
       std::all_of(contents.begin(), contents.end(), [](const UnitReport& one) { return one.ok(); });
+  const std::vector<std::string> to_do = verdict.hit()
+                                             ? std::vector<std::string>{}
+                                             : boot_advice(context.os, verdict, store, options.checkpoint);
   if (good)
     verdict.environment = environment_of(
         verdict, store, configuration ? configuration->environment : Environment{}, serve.gpu_bytes);
@@ -306,6 +312,7 @@ int run(Context& context, const CheckOptions& options) {
     Json out = to_json(verdict);
     if (sample) out["content"] = to_json(*sample);
     out["sources"] = to_json(sources);
+    for (const std::string& line : to_do) out["to_do"].push_back(printable(line));
     out["looked_at"] = options.content ? "names, sizes and contents" : "names and sizes";
     if (options.content) out["contents"] = Json::array();
     for (const UnitReport& one : contents) out["contents"].push_back(to_json(one, {}));
@@ -315,6 +322,7 @@ int run(Context& context, const CheckOptions& options) {
   } else {
     std::string text = to_text(verdict) + (sample ? to_text(*sample) : "");
     for (const UnitReport& one : contents) text += to_text(one, {});
+    for (const std::string& line : to_do) text += fmt::format("to do: {}\n", printable(line));
     text += options.content ? "looked at: names, sizes and contents\n"
             : sample        ? "looked at: names and sizes; of contents, the experts that were compared "
                               "(--content reads all)\n"

@@ -1,5 +1,10 @@
 // verify-ckpt-id list: lists identities.
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "base/file.h"
+#include "base/text.h"
 #include "common/geometry_flags.h"
 #include "store/store.h"
 #include "verify/report.h"
@@ -30,6 +35,16 @@ int run(Context& context, const ListOptions& options) {
   Store store = scan_store(context.os, options.planescache, options.store);
   if (const std::optional<KnownModel> model = told_model(context.os, options.geometry))
     tell_model(store, *model);
+  const std::vector<FoundIdentity> found = identities(store);
+  const auto stray = [](const auto& each) { return !each.problem.empty(); };
+  if (!std::all_of(found.begin(), found.end(), is_whole) ||
+      std::any_of(store.caches.begin(), store.caches.end(), stray) ||
+      std::any_of(store.packs.begin(), store.packs.end(), stray)) {
+    std::string paths;
+    for (const std::string& directory : {options.planescache, options.store})
+      if (!directory.empty()) paths += " " + shell_quoted(directory);
+    context.progress.say(fmt::format("what is not complete, and what to do: verify-ckpt-id verify{}", paths));
+  }
   if (options.json)
     print_json(to_json(store));
   else

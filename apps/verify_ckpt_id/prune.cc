@@ -32,6 +32,13 @@ int run(Context& context, const PruneOptions& options) {
   if (options.group_shared) share_with_group(context);
   const PruneReport report = prune(context, options.request);
   const bool removed = options.request.force;
+  if (removed && !report.removed.empty()) {
+    std::string next = "verify-ckpt-id list";
+    if (!options.request.planescache.empty())
+      next += " --planescache " + shell_quoted(options.request.planescache);
+    if (!options.request.store.empty()) next += " --store " + shell_quoted(options.request.store);
+    suggest_next(next);
+  }
   if (options.json) {
     const auto listed = [](const std::vector<PruneReport::Item>& items) {
       Json out = Json::array();

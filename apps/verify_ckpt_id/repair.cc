@@ -27,6 +27,7 @@ int run(Context& context, const RepairFlags& flags) {
   if (flags.group_shared) share_with_group(context);
   const std::unique_ptr<Backend> backend = make_backend({});
   const RepairReport report = repair(context, flags.request, *backend);
+  suggest_next(report.next);
   if (flags.json)
     print_json(to_json(report));
   else

@@ -14,6 +14,7 @@
 #include "base/file_status.h"
 #include "base/os_call.h"
 #include "base/temporary.h"
+#include "base/text.h"
 
 namespace planesmith {
 namespace {
@@ -185,27 +186,38 @@ Dir Dir::make_dirs(const std::string& name, mode_t mode) const {
 
 namespace {
 
-// Judges the open directory, so it cannot be exchanged between this check and its use.
-Dir require_private(Dir dir, bool group) {
-  const struct stat st = dir.status();
-  const bool owner = group || st.st_uid == geteuid();
-  if (owner && (st.st_mode & (group ? 0002 : 0022)) == 0) return dir;
-  throw Error(dir.path(),
-              fmt::format("belongs to {}; it must belong to the user who runs this, and no other user may "
+void require_private(const std::string& path, const struct stat& st, const Dir& parent, bool group) {
+  const bool ours = st.st_uid == geteuid(), of_group = group && st.st_gid == parent.status().st_gid;
+  if (group && !ours && of_group && (st.st_mode & 0070) != 0070)
+    throw Error(path,
+                fmt::format("belongs to {}, who did not share it with the group: let that user go on, or "
+                            "run chmod -R g+rwX {}; or remove the directory",
+                            owner_and_mode(st), shell_quoted(path)));
+  if ((ours || of_group) && (st.st_mode & (group ? 0002 : 0022)) == 0) return;
+  throw Error(path,
+              fmt::format("belongs to {}; it must belong to the user who runs this{} and no other user may "
                           "write to it: remove the directory, or use another one{}",
-                          owner_and_mode(st), group ? "" : ", or share it with a group (--group-shared)"));
+                          owner_and_mode(st), group ? " or of the group of the directory around it" : "",
+                          group ? "" : ", or share it with a group (--group-shared)"));
 }
 
 }  // namespace
 
 Dir Dir::make_private_dir(const std::string& name, bool group) const {
-  return require_private(make_dir(name, group ? 0770 : 0700), group);
+  if (std::optional<Dir> there = find_private_dir(name, group)) return *there;
+  Dir dir = make_dir(name, group ? 0770 : 0700);
+  require_private(dir.path(), dir.status(), *this, group);
+  return dir;
 }
 
 std::optional<Dir> Dir::find_private_dir(const std::string& name, bool group) const {
+  // Beforehand, so that one that cannot be opened is told in the same words; what counts is what is open
+  // then.
+  if (const auto st = look(name); st && S_ISDIR(st->st_mode))
+    require_private(path_of(name), *st, *this, group);
   std::optional<Dir> dir = find_dir(name);
-  if (!dir) return std::nullopt;
-  return require_private(std::move(*dir), group);
+  if (dir) require_private(dir->path(), dir->status(), *this, group);
+  return dir;
 }
 
 File Dir::open_file(const std::string& name, int flags, mode_t mode) const {

@@ -34,7 +34,11 @@ auto or_note(Os& os, Work work) -> decltype(work()) {
   try {
     return work();
   } catch (const Error& error) {
-    os.note_once("user cache", fmt::format("{}; the user cache is not used", error.what()));
+    // Without what to do about records of a build.
+    const std::string what = error.what();
+    os.note_once("user cache", fmt::format("{}; the user cache is not used (XDG_CACHE_HOME names "
+                                           "another place)",
+                                           what.substr(0, what.find(';'))));
     return {};
   }
 }

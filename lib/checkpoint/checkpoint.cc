@@ -26,6 +26,14 @@ Json read_config(Os& os, const std::string& directory) {
   return config;
 }
 
+void require_same(Os& os, const Shard& shard) {
+  if (!exists(os, shard.path) || stamp_of(status(os, shard.path)) != shard.stamp)
+    throw Error(
+        shard.path,
+        "changed since the start of this run (size, time or inode differ); leave the checkpoint alone "
+        "while it is read, and run this again");
+}
+
 }  // namespace
 
 Checkpoint Checkpoint::open(const Context& context, const std::string& directory) {
@@ -47,10 +55,9 @@ Checkpoint Checkpoint::open(const Context& context, const std::string& directory
   parallel_for(shards.size(), context.threads, [&](std::size_t number, int) {
     context.check_stop();
     Shard& shard = shards[number];
-    const File file = File::open_read(context.os, shard.path);
-    // By name, because some file systems give an open file another inode.
     shard.stamp = stamp_of(status(context.os, shard.path));
-    SafetensorsHeader header = read_safetensors_header(file);
+    SafetensorsHeader header = read_safetensors_header(File::open_read(context.os, shard.path));
+    require_same(context.os, shard);
     shard.file_bytes = header.file_bytes;
     shard.header_bytes = header.header_bytes;
     for (Tensor& tensor : header.tensors) {
@@ -126,12 +133,7 @@ FileStamp stamp_of(const struct stat& status) {
 }
 
 void Checkpoint::refuse_changed(Os& os) const {
-  for (const Shard& shard : shards_)
-    if (!exists(os, shard.path) || stamp_of(status(os, shard.path)) != shard.stamp)
-      throw Error(
-          shard.path,
-          "changed since the start of this run (size, time or inode differ); leave the checkpoint alone "
-          "while it is read, and run this again");
+  for (const Shard& shard : shards_) require_same(os, shard);
 }
 
 const Tensor* Checkpoint::find(std::string_view name) const {

@@ -28,7 +28,10 @@ std::string boot_id(Os& os) {
 }  // namespace
 
 FrameJournal::FrameJournal(const Dir& directory, std::string fingerprint, const Context& context)
-    : directory_(directory), fingerprint_(std::move(fingerprint)), boot_(boot_id(context.os)) {}
+    : directory_(directory),
+      mode_(context.group_shared ? 0660 : 0600),
+      fingerprint_(std::move(fingerprint)),
+      boot_(boot_id(context.os)) {}
 
 std::string FrameJournal::head() const {
   return fmt::format("{} {}\n", fingerprint_, boot_);
@@ -61,7 +64,7 @@ void FrameJournal::begin(const std::vector<bool>& written) {
   std::string text = head();
   for (std::size_t f = 0; f < written.size(); ++f)
     if (written[f]) text += fmt::format("{}\n", f);
-  directory_.write_atomically(kName, text, 0600);
+  directory_.write_atomically(kName, text, mode_);
   file_ = directory_.open_write(kName);
   size_ = text.size();
 }

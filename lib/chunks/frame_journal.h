@@ -27,6 +27,7 @@ class FrameJournal {
  private:
   std::string head() const;
   const Dir directory_;
+  const mode_t mode_;
   const std::string fingerprint_, boot_;
   std::mutex mutex_;
   std::optional<File> file_;

@@ -22,9 +22,9 @@ mode_t current_umask() {
   return mask;
 }
 
-std::vector<LockFile> locked(const Dir& staging) {
+std::vector<LockFile> locked(const Dir& staging, bool group) {
   std::vector<LockFile> lock;
-  if (!LockFile::try_take(staging, kLock, lock))
+  if (!LockFile::try_take(staging, kLock, lock, group))
     throw Error(
         staging.path_of(kLock),
         fmt::format("another run is unpacking a set of this name here ({}); wait for it, or use another "
@@ -39,12 +39,12 @@ Target::Target(const std::string& dir, const std::string& name, bool force, bool
                const Context& context)
     : name_(staging_name(name)),
       dir_(Dir::make(context.os, dir)),
-      staging_(dir_.make_private_dir(name_)),
+      staging_(dir_.make_private_dir(name_, context.group_shared)),
       force_(force),
       preserve_modes_(preserve_modes),
       umask_(current_umask()),
       context_(context),
-      lock_(locked(staging_)) {}
+      lock_(locked(staging_, context.group_shared)) {}
 
 OnDisk Target::on_disk() const {
   return [this](const std::string& path) -> std::optional<DiskEntry> {
@@ -63,31 +63,44 @@ OnDisk Target::on_disk() const {
 
 // Without set-user-id and set-group-id: the owner of the unpacked file is not the owner of the packed one.
 mode_t Target::mode_of(const Member& member) const {
-  return preserve_modes_ ? member.mode & 01777 : member.mode & 0775 & ~umask_;
+  if (preserve_modes_) return member.mode & 01777;
+  const mode_t of_group = context_.group_shared ? (member.mode & 0700) >> 3 : 0;
+  return (member.mode | of_group) & 0775 & ~umask_;
 }
 
-void Target::write(std::size_t index, std::uint64_t offset, ConstBytes bytes) const {
-  File file = staging_.open_or_create(staged(index), 0600);
+// Members of a group go on with each other's files, whose modes only their owners can set: they have the last
+// one from the start, as far as that lets the group write.
+mode_t Target::staged_mode(const Member& member) const {
+  return context_.group_shared ? (mode_of(member) | 0660) & ~umask_ : 0600;
+}
+
+void Target::write(std::size_t index, const Member& member, std::uint64_t offset, ConstBytes bytes) const {
+  File file = staging_.open_or_create(staged(index), staged_mode(member));
   file.write(bytes, offset);
   file.start_writeback(offset, bytes.size());
   file.close();
 }
 
-void Target::set_size(std::size_t index, std::uint64_t size) const {
-  File file = staging_.open_or_create(staged(index), 0600);
+void Target::set_size(std::size_t index, const Member& member, std::uint64_t size) const {
+  File file = staging_.open_or_create(staged(index), staged_mode(member));
   file.truncate(size);
   file.close();
 }
 
-bool Target::reopen(std::size_t index) const {
+bool Target::reopen(std::size_t index, const Member& member) const {
   const auto st = staging_.look(staged(index));
   if (!st) return false;
-  if ((st->st_mode & 07777) != 0600) staging_.chmod(staged(index), 0600);
+  const mode_t mode = st->st_mode & 07777, wanted = staged_mode(member);
+  if (st->st_uid != geteuid() && (mode != wanted || mode != mode_of(member))) {
+    staging_.unlink(staged(index));
+    return false;
+  }
+  if (mode != wanted) staging_.chmod(staged(index), wanted);
   return true;
 }
 
-void Target::sync_staged(std::size_t index) const {
-  File file = staging_.open_or_create(staged(index), 0600);
+void Target::sync_staged(std::size_t index, const Member& member) const {
+  File file = staging_.open_or_create(staged(index), staged_mode(member));
   file.sync();
   file.close();
 }
@@ -119,7 +132,7 @@ void Target::put_file(std::size_t index, const Member& member) const {
   const auto there = dir_.look(to);
   if (there && S_ISDIR(there->st_mode))
     throw Error(dir_.path_of(to), "is a directory, in the way of a file of this name");
-  File file = staging_.open_or_create(staged(index), 0600);
+  File file = staging_.open_or_create(staged(index), staged_mode(member));
   if (there && S_ISREG(there->st_mode) && static_cast<std::uint64_t>(there->st_size) == member.size &&
       same_contents(context_, file, dir_.open_read(to))) {
     set_mode(member);
@@ -127,7 +140,7 @@ void Target::put_file(std::size_t index, const Member& member) const {
     return;
   }
   if (there) require_force(to);
-  file.chmod(mode_of(member));
+  if ((file.status().st_mode & 07777) != mode_of(member)) file.chmod(mode_of(member));
   file.sync_all();  // including the mode
   file.close();
   staging_.rename(staged(index), dir_, to);
@@ -158,7 +171,11 @@ void Target::put_link(std::size_t index, const Member& member) const {
 }
 
 void Target::set_mode(const Member& member) const {
-  if ((dir_.status(member.path).st_mode & 07777) != mode_of(member)) dir_.chmod(member.path, mode_of(member));
+  const mode_t there = dir_.status(member.path).st_mode;
+  mode_t wanted = mode_of(member);
+  if (context_.group_shared && S_ISDIR(there))
+    wanted |= there & S_ISGID;  // what comes into it is the group's
+  if ((there & 07777) != wanted) dir_.chmod(member.path, wanted);
 }
 
 void Target::remove_staged(std::size_t index) const noexcept {

@@ -33,13 +33,14 @@ class Target {
   OnDisk on_disk() const;                                                         // must not outlive this
 
   // Writes bytes of a staged file; makes it if it is missing.
-  void write(std::size_t index, std::uint64_t offset, ConstBytes bytes) const;
-  void set_size(std::size_t index, std::uint64_t size) const;
+  void write(std::size_t index, const Member& member, std::uint64_t offset, ConstBytes bytes) const;
+  void set_size(std::size_t index, const Member& member, std::uint64_t size) const;
   // Whether an earlier run left this staged file; makes it writable, since it may have its final mode.
-  bool reopen(std::size_t index) const;
+  // One of another user is removed where its mode would have to change, which only that user can do.
+  bool reopen(std::size_t index, const Member& member) const;
 
-  void sync_staged(std::size_t index) const;  // makes its contents and size durable
-  void sync_directories() const;              // makes all final names so far durable
+  void sync_staged(std::size_t index, const Member& member) const;  // makes its contents and size durable
+  void sync_directories() const;                                    // makes all final names so far durable
 
   // Makes a directory and those above it.
   // Error: something else is there, also a symbolic link to a directory.
@@ -60,7 +61,8 @@ class Target {
 
  private:
   void require_force(const std::string& member) const;  // Error without it
-  mode_t mode_of(const Member& member) const;
+  mode_t mode_of(const Member& member) const;  // with --group-shared the group may do what the owner may
+  mode_t staged_mode(const Member& member) const;
 
   const std::string name_;  // of the staging directory
   const Dir dir_, staging_;

@@ -31,7 +31,8 @@ UnpackResult FrameUnpacker::run() {
   check_safe(m_.layout.members(), target.on_disk());
   if (!load_state(target.staging())) target.remove_all_staged();
   try {
-    look_for_kept_files(target.dir(), [&](std::size_t i) { return target.reopen(i); });
+    look_for_kept_files(
+        target.dir(), [&](std::size_t i) { return target.reopen(i, m_.layout.members()[jobs_[i].member]); });
     find_needed_frames();
     check_parts();
     check_space();
@@ -72,7 +73,7 @@ void FrameUnpacker::unpack_batches(Target& target) {
     install(target, done);
     if (end < needed_.size()) {
       for (std::size_t i = installed_; i < jobs_.size() && jobs_[i].first < done; ++i)
-        if (!jobs_[i].kept) target.sync_staged(i);
+        if (!jobs_[i].kept) target.sync_staged(i, m_.layout.members()[jobs_[i].member]);
       target.sync_directories();
       frames_done_ = std::max(frames_done_, done);
       save_state(target);
@@ -175,7 +176,7 @@ void FrameUnpacker::write_frame(const Target& target, std::size_t f, ConstBytes 
     if (piece.kind != Piece::Kind::data || job_of_[piece.member] == jobs_.size()) return;
     const Job& job = jobs_[job_of_[piece.member]];
     if (!job.kept && f >= job.from)
-      target.write(job_of_[piece.member], piece.offset,
+      target.write(job_of_[piece.member], m_.layout.members()[piece.member], piece.offset,
                    content.subspan(piece.stream_offset - begin, piece.size));
   });
 }
@@ -199,7 +200,7 @@ void FrameUnpacker::install(Target& target, std::size_t frames_done) {
     }
     const std::uint64_t data_end =
         member.extents.empty() ? 0 : member.extents.back().offset + member.extents.back().size;
-    if (data_end != member.size || member.size == 0) target.set_size(begin + i, member.size);
+    if (data_end != member.size || member.size == 0) target.set_size(begin + i, member, member.size);
     target.put_file(begin + i, member);
     jobs_[begin + i].stamp = file_stamp(target.dir().status(member.path));
   });

@@ -136,7 +136,7 @@ void FrameUnpacker::save_state(const Target& target) const {
                                                 {"frames_done", frames_done_},
                                                 {"finished", std::move(finished)},
                                                 {"unfinished", std::move(unfinished)}}),
-                                    0600);
+                                    context_.group_shared ? 0660 : 0600);
 }
 
 bool FrameUnpacker::has_contents_of(const File& file, const Member& member, Bytes buffer) const {

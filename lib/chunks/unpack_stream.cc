@@ -180,15 +180,15 @@ class StreamUnpacker {
   void stage(TarStream& tar, std::size_t index, const Member& member) {
     if (options_.check_space)
       require_space(context_.os, target_.dir().path_of(member.path), member.data_size());
-    target_.set_size(index, 0);
+    target_.set_size(index, member, 0);
     ConstBytes bytes;
     std::uint64_t offset = 0;
     while (tar.next_data(bytes, offset)) {
       if (offset > member.size || bytes.size() > member.size - offset)
         throw Error(member.path, "has more data than its header says");
-      if (!bytes.empty()) target_.write(index, offset, bytes);
+      if (!bytes.empty()) target_.write(index, member, offset, bytes);
     }
-    target_.set_size(index, member.size);
+    target_.set_size(index, member, member.size);
   }
 
   const std::string source_;

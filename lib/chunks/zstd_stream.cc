@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::size_t kPiece = 1 << 20, kReadAhead = 1 << 20;
 constexpr std::uint64_t kLargestWhole = 256 * kMiB;
+// Tiny frames are decompressed together, up to this many.
+constexpr std::size_t kMostFrames = 4096;
 
 }  // namespace
 
@@ -73,7 +75,7 @@ ZstdStream::Head ZstdStream::look_at_frame(Frame& frame) {
     ZSTD_frameHeader header;
     const std::size_t result = ZSTD_getFrameHeader(&header, input_.data() + begin_, there);
     if (input_[begin_] == 0) {  // padding; checked once the frames before it are done
-      if (batch_size_ == 0) require_only_zeros();
+      if (batch_.empty()) require_only_zeros();
       return Head::end;
     }
     if (ZSTD_isError(result)) throw source_.error(position(), ErrorCode::failed, "no zstd frame begins here");
@@ -81,6 +83,9 @@ ZstdStream::Head ZstdStream::look_at_frame(Frame& frame) {
       throw source_.error(position(), ErrorCode::failed,
                           "ends inside a frame; a part is missing or was cut short");
     if (header.frameType == ZSTD_skippableFrame) {
+      // What is skipped between frames of a batch stays in memory as long as they do.
+      skipped_ += kSkippableHead + header.frameContentSize;
+      if (!batch_.empty() && skipped_ > kReadAhead) return Head::end;
       for (std::uint64_t left = kSkippableHead + header.frameContentSize; left != 0;) {
         const std::size_t n = std::min<std::uint64_t>(left, fill(std::min<std::uint64_t>(left, kReadAhead)));
         if (n == 0)
@@ -88,9 +93,7 @@ ZstdStream::Head ZstdStream::look_at_frame(Frame& frame) {
                               "ends inside a frame; a part is missing or was cut short");
         begin_ += n;
         left -= n;
-        if (batch_size_ == 0)
-          input_.erase(input_.begin(),
-                       input_.begin() + static_cast<std::ptrdiff_t>(std::exchange(begin_, 0)));
+        if (batch_.empty() && begin_ >= kReadAhead) forget_used();
       }
       continue;
     }
@@ -108,43 +111,52 @@ ZstdStream::Head ZstdStream::look_at_frame(Frame& frame) {
   }
 }
 
-// Decompresses as many whole frames as threads and memory allow.
+void ZstdStream::forget_used() {
+  input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(std::exchange(begin_, 0)));
+}
+
+// Decompresses as many whole frames as threads and memory allow, more where they are small.
 // False: the next frame is not such a frame, or the stream has ended.
 bool ZstdStream::collect_batch() {
-  input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(begin_));
-  begin_ = batch_size_ = given_ = 0;
-  for (std::uint64_t memory = 0; batch_size_ < state_->decompressors.size();) {
-    Frame head;
-    const Head kind = look_at_frame(head);
-    if (kind == Head::pieces && batch_size_ == 0) {
+  forget_used();
+  batch_.clear();
+  given_ = 0;
+  skipped_ = 0;
+  const std::size_t threads = state_->decompressors.size();
+  std::uint64_t content = 0;
+  for (std::uint64_t memory = 0; batch_.size() < threads || memory < threads * kPiece;) {
+    context_.check_stop();
+    Frame frame;
+    const Head kind = batch_.size() < kMostFrames ? look_at_frame(frame) : Head::end;
+    if (kind == Head::pieces && batch_.empty()) {
       inside_ = true;
       piecewise_begin_ = position();
     }
     if (kind != Head::whole) break;
-    memory += head.size + head.content_size;
-    if (batch_size_ != 0 && memory > context_.memory / 2) break;
-    if (batch_size_ == batch_.size()) batch_.emplace_back();
-    Frame& frame = batch_[batch_size_++];
-    if (frame.capacity < head.content_size) {
-      frame.content = std::make_unique_for_overwrite<std::uint8_t[]>(head.content_size);
-      frame.capacity = head.content_size;
-    }
-    head.content = std::move(frame.content);
-    head.capacity = frame.capacity;
-    frame = std::move(head);
+    memory += frame.size + frame.content_size;
+    if (!batch_.empty() && memory > context_.memory / 2) break;
+    frame.content = content;
+    content += frame.content_size;
     begin_ += frame.size;
+    batch_.push_back(frame);
   }
-  parallel_for(batch_size_, context_.threads, [&](std::size_t i, int worker) {
+  if (capacity_ < content) {
+    content_.reset();
+    content_ = std::make_unique_for_overwrite<std::uint8_t[]>(content);
+    capacity_ = content;
+  }
+  parallel_for(batch_.size(), context_.threads, [&](std::size_t i, int worker) {
     const Frame& frame = batch_[i];
     try {
       state_->decompressors[static_cast<std::size_t>(worker)].decompress(
-          ConstBytes(input_).subspan(frame.begin, frame.size), {frame.content.get(), frame.content_size});
+          ConstBytes(input_).subspan(frame.begin, frame.size),
+          {content_.get() + frame.content, frame.content_size});
     } catch (const Error& error) {
       throw source_.error(frame.position, ErrorCode::failed,
                           fmt::format("the frame that begins here is damaged: {}", error.reason()));
     }
   });
-  return batch_size_ != 0;
+  return !batch_.empty();
 }
 
 ConstBytes ZstdStream::decompress_piece() {
@@ -184,9 +196,9 @@ ConstBytes ZstdStream::give(ConstBytes content) {
 
 ConstBytes ZstdStream::next() {
   for (;;) {
-    if (given_ < batch_size_) {
+    if (given_ < batch_.size()) {
       const Frame& frame = batch_[given_++];
-      if (frame.content_size != 0) return give({frame.content.get(), frame.content_size});
+      if (frame.content_size != 0) return give({content_.get() + frame.content, frame.content_size});
     } else if (inside_) {
       if (const ConstBytes piece = decompress_piece(); !piece.empty()) return give(piece);
     } else if (!collect_batch() && !inside_) {

@@ -26,10 +26,9 @@ class ZstdStream {
 
  private:
   struct Frame {
-    std::size_t begin = 0, size = 0;  // in input_
-    std::uint64_t position = 0;       // in the source
-    std::uint64_t content_size = 0, capacity = 0;
-    std::unique_ptr<std::uint8_t[]> content{};
+    std::size_t begin = 0, size = 0;              // in input_
+    std::uint64_t position = 0;                   // in the source
+    std::uint64_t content = 0, content_size = 0;  // in content_
   };
   struct State;
   enum class Head { end, whole, pieces };
@@ -37,6 +36,7 @@ class ZstdStream {
   std::size_t fill(std::size_t bytes);
   void require_only_zeros();
   Head look_at_frame(Frame& frame);
+  void forget_used();  // of input_; the batch must be empty
   bool collect_batch();
   ConstBytes decompress_piece();
   ConstBytes give(ConstBytes content);
@@ -47,10 +47,13 @@ class ZstdStream {
   std::unique_ptr<State> state_;
   std::vector<std::uint8_t> input_;  // compressed bytes; those before begin_ are used up
   std::size_t begin_ = 0;
-  std::vector<Frame> batch_;                // buffers are reused
-  std::size_t batch_size_ = 0, given_ = 0;  // frames in the batch, and how many were returned
-  bool inside_ = false;                     // in a frame that is decompressed piece by piece
-  std::uint64_t piecewise_begin_ = 0;       // position of that frame
+  std::vector<Frame> batch_;
+  std::size_t given_ = 0;                    // frames of the batch that were given out
+  std::unique_ptr<std::uint8_t[]> content_;  // of the batch
+  std::uint64_t capacity_ = 0;               // of content_
+  std::uint64_t skipped_ = 0;                // bytes of skippable frames since the batch was begun
+  bool inside_ = false;                      // in a frame that is decompressed piece by piece
+  std::uint64_t piecewise_begin_ = 0;        // position of that frame
   std::uint64_t zeros_ = 0;
 };
 

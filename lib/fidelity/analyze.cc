@@ -83,6 +83,7 @@ Fidelity analyze(const Context& context, const AnalyzeOptions& options, const Ke
     context.progress.advance(source.buffer_bytes());
   });
   context.progress.end();
+  checkpoint.refuse_changed(context.os);
   return fidelity;
 }
 

@@ -142,6 +142,7 @@ Fidelity analyze_floats(const Context& context, const Checkpoint& checkpoint, co
     benches[static_cast<std::size_t>(worker)].judge_expert(layer.experts[i % experts], tensors);
   });
   context.progress.end();
+  checkpoint.refuse_changed(context.os);
   return fidelity;
 }
 

@@ -64,9 +64,9 @@ class Downloader {
       return result_;
     }
     const Dir out = Dir::make(context_.os, options_.out);
-    const Dir staging = out.make_private_dir(kStaging);
+    const Dir staging = out.make_private_dir(kStaging, context_.group_shared);
     std::vector<LockFile> lock;
-    if (!LockFile::try_take(staging, "lock", lock))
+    if (!LockFile::try_take(staging, "lock", lock, context_.group_shared))
       throw Error(staging.path(),
                   "another run is fetching into this directory; wait for it, or use another directory");
     look_for_kept(out);

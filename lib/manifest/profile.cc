@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
@@ -115,6 +116,11 @@ std::map<std::string, std::string> installed_profiles(Os& os) {
   return path_of;
 }
 
+bool is_plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+         c == '.' || c == '+';
+}
+
 // "160 experts instead of 256", one for each number that differs.
 std::vector<std::string> differences(const format::Geometry& found, const format::Geometry& known) {
   std::vector<std::string> out;
@@ -129,6 +135,13 @@ std::vector<std::string> differences(const format::Geometry& found, const format
 }
 
 }  // namespace
+
+std::vector<std::string> profile_names(Os& os) {
+  std::vector<std::string> names;
+  for (const auto& [name, path] : installed_profiles(os))
+    if (std::all_of(name.begin(), name.end(), is_plain)) names.push_back(name);
+  return names;
+}
 
 Profile find_profile(Os& os, const std::string& name_or_file) {
   std::vector<std::string> paths, names;

@@ -34,6 +34,9 @@ Profile parse_profile(std::string_view text, const std::string& path);
 // the directory of the running program, the source tree that this was built from, if it is ours or root's.
 std::vector<std::string> profile_directories();
 
+// The names of all installed profiles, sorted, without those that a shell would not take as they are.
+std::vector<std::string> profile_names(Os& os);
+
 // Reads a file if given a path (with a slash, or ending in .json), else <directory>/<name>.json; names are
 // never looked up in the current directory. A usage Error lists the installed profiles.
 Profile find_profile(Os& os, const std::string& name_or_file);

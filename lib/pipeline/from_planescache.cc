@@ -11,6 +11,7 @@
 #include "base/budget.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_status.h"
 #include "base/machine.h"
 #include "base/parallel.h"
 #include "base/space.h"
@@ -35,6 +36,7 @@ struct Job {
   std::uint64_t key;
   std::unique_ptr<PackLayer> output;
   std::vector<File> files;                        // of each origin
+  std::vector<struct stat> stats;                 // the same by name, when they were opened
   std::vector<const std::vector<Xxh3>*> digests;  // of each origin; null without a manifest
   std::mutex mutex;                               // guards opening
   bool opened = false, elsewhere = false;
@@ -85,11 +87,13 @@ class Assembly {
       Job& job = *packs[pack][i / experts];
       if (open(job)) write_expert(job, i % experts, buffers_[static_cast<std::size_t>(worker)]);
       if (job.left.fetch_sub(1) == 1) {
+        if (job.output) refuse_changed(job);
         if (job.output) job.output->commit();
         if (job.output) ++converted_;
         job.elsewhere = !job.output;
         job.output.reset();
         job.files.clear();
+        job.stats.clear();
       }
       context_.progress.advance(job.sink->spec().pack.slot_bytes);
     });
@@ -211,9 +215,22 @@ class Assembly {
   void open_files(Job& job) const {
     for (const Origin& origin : *job.origins) {
       const std::string file = format::part_file(job.source->facts.layers[job.key], origin.part);
-      job.files.push_back(File::open_read(context_.os, join(job.source->directory, file)));
+      const std::string path = join(job.source->directory, file);
+      job.stats.push_back(status(context_.os, path));
+      job.files.push_back(File::open_read(context_.os, path));
       job.digests.push_back(job.source->known(file));
     }
+  }
+
+  // A layer is made of the parts of one build.
+  void refuse_changed(const Job& job) const {
+    for (std::size_t i = 0; i < job.files.size(); ++i)
+      if (const std::string& path = job.files[i].path();
+          !exists(context_.os, path) || !unchanged(job.stats[i], status(context_.os, path)))
+        throw Error(
+            path,
+            "changed since it was opened (size, time or inode differ); leave the cache alone while packs "
+            "are made of it, and run this again");
   }
 
   void write_expert(Job& job, std::uint64_t expert, Buffers& buffers) {

@@ -97,6 +97,7 @@ GateResult gate(const Context& context, const std::string& source, const std::ve
     context.progress.advance(range.size);
   });
   context.progress.end();
+  checkpoint.refuse_changed(context.os);
   keep_first(checkpoint, result.differences);
   return result;
 }

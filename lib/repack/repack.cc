@@ -47,10 +47,10 @@ RepackResult repack(const Context& context, const RepackOptions& options) {
   if (options.link == LinkMode::copy)
     files = plan_repack(checkpoint, model, options.granularity, memory.buffer, others.files);
 
-  RepackTarget target(context, options.source, options.target,
+  RepackTarget target(context, {&checkpoint}, options.target,
                       {{"granularity", name(options.granularity)},
                        {"levels", options.levels},
-                       {"source", fingerprint(context, checkpoint)}},
+                       {"source", fingerprint(checkpoint)}},
                       options.force);
   if (!options.dry_run) target.open();
 

@@ -56,10 +56,11 @@ LinkMode parse_link_mode(std::string_view text) {
               fmt::format("'{}' is not a way to link files; there are sym, reflink and copy", text));
 }
 
-RepackTarget::RepackTarget(const Context& context, const std::string& source, const std::string& target,
-                           Json build, bool force)
+RepackTarget::RepackTarget(const Context& context, std::vector<const Checkpoint*> sources,
+                           const std::string& target, Json build, bool force)
     : context_(context),
-      source_(real_path(source)),
+      sources_(std::move(sources)),
+      source_(real_path(sources_.front()->directory())),
       target_(resolved(context.os, target)),
       dir_(context.os, target_, "."),
       build_(std::move(build)) {
@@ -135,8 +136,13 @@ void RepackTarget::prepare(const std::string& name) {
   if (records().unlink(record_name(name))) records().sync();
 }
 
+void RepackTarget::refuse_changed() const {
+  for (const Checkpoint* source : sources_) source->refuse_changed(context_.os);
+}
+
 void RepackTarget::commit(File file, const std::string& name) {
   const Dir& dir = dir_.get();
+  refuse_changed();
   file.sync();
   if (!dir.leads_to(temporary_name(name), file))
     throw Error(file.path(), "was replaced by another process while it was being written");
@@ -224,6 +230,7 @@ void RepackTarget::write_text(const std::string& name, const std::string& text) 
   if (there && S_ISREG(there->st_mode) && static_cast<std::uint64_t>(there->st_size) == text.size() &&
       dir.read_text(name, text.size()) == text)
     return;
+  refuse_changed();
   prepare(name);
   dir.write_atomically(name, text);
 }

@@ -9,6 +9,7 @@
 
 #include "base/context.h"
 #include "base/lock_file.h"
+#include "checkpoint/checkpoint.h"
 #include "codebook/figures.h"
 #include "repack/repack_plan.h"
 #include "repack/repack_run.h"
@@ -23,11 +24,12 @@ LinkMode parse_link_mode(std::string_view text);  // anything else is a usage Er
 
 class RepackTarget {
  public:
-  // Creates nothing yet. `build`: everything that the result depends on. Errors: source and target are the
-  // same or one contains the other (usage); without `force`, a target that is not empty and not of this
-  // build.
-  RepackTarget(const Context& context, const std::string& source, const std::string& target, Json build,
-               bool force);
+  // Creates nothing yet. `sources`: what is read, the first of them rewritten; no file gets its name once one
+  // of their shards is another than when it was opened. `build`: everything that the result depends on.
+  // Errors: source and target are the same same or one contains the other (usage); without `force`, a target
+  // that is not empty and not of this build.
+  RepackTarget(const Context& context, std::vector<const Checkpoint*> sources, const std::string& target,
+               Json build, bool force);
 
   // Creates the directory and locks it until destruction. Error: another process holds the lock.
   void open();
@@ -61,8 +63,10 @@ class RepackTarget {
   // Creates the file's directory and removes the file's record. Error: a link is in the way.
   void prepare(const std::string& name);
   void commit(File file, const std::string& name);
+  void refuse_changed() const;
 
   const Context& context_;
+  const std::vector<const Checkpoint*> sources_;
   std::string source_, target_;  // absolute, links resolved
   OutputDir dir_;
   std::optional<Dir> records_;

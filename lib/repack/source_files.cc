@@ -43,12 +43,12 @@ void SourceFiles::walk(const std::string& inside, int depth) {
   }
 }
 
-std::string fingerprint(const Context& context, const Checkpoint& checkpoint) {
+std::string fingerprint(const Checkpoint& checkpoint) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
   std::string text;
-  for (const Shard& shard : checkpoint.shards()) {
-    const struct stat st = status(context.os, shard.path);
-    text += fmt::format("{} {} {}.{:09}\n", shard.name, st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
-  }
+  for (const Shard& shard : checkpoint.shards())
+    text += fmt::format("{} {} {}.{:09}\n", shard.name, shard.stamp.size, shard.stamp.mtime_ns / kSecond,
+                        shard.stamp.mtime_ns % kSecond);
   return Xxh3::of(bytes_of(text)).hex();
 }
 

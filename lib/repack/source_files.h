@@ -27,6 +27,6 @@ class SourceFiles {
 
 // Changes when names, sizes or modification times of the shards change. Not the content fingerprint of
 // FORMAT.md section 10.
-std::string fingerprint(const Context& context, const Checkpoint& checkpoint);
+std::string fingerprint(const Checkpoint& checkpoint);
 
 }  // namespace planesmith

@@ -66,6 +66,7 @@ class Finish {
       what_.texts.emplace(kConfigName, config_.text());
     check_index();
     what_.build = {{"command", "finish"}, {"steps", result_.steps}};
+    what_.from = &there_;
     result_.files = rewrite(context_, here_, shards_, what_, options_);
     return std::move(result_);
   }

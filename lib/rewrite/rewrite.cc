@@ -183,8 +183,13 @@ RewriteResult rewrite(const Context& context, const Checkpoint& checkpoint, NewS
                               file.file.name));
 
   Json build = what.build;
-  build["source"] = fingerprint(context, checkpoint);
-  RepackTarget target(context, options.source, options.target, build, options.force);
+  build["source"] = fingerprint(checkpoint);
+  std::vector<const Checkpoint*> sources = {&checkpoint};
+  if (what.from != nullptr) {
+    build["from"] = fingerprint(*what.from);
+    sources.push_back(what.from);
+  }
+  RepackTarget target(context, std::move(sources), options.target, build, options.force);
   if (!options.dry_run) target.open();
 
   std::vector<bool> there(files.size()), missing(files.size());

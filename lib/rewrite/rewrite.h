@@ -26,6 +26,7 @@ struct Rewrite {
   std::map<std::string, std::string> texts;  // small files to write, by name; the index is added
   std::vector<std::string> dropped;          // files that are left out
   std::map<std::string, std::string> taken;  // files from elsewhere: name to path
+  const Checkpoint* from = nullptr;          // another checkpoint that tensors are taken from
 };
 
 struct RewriteResult {

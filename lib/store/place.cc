@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/text.h"
 
 namespace planesmith {
 namespace {
@@ -77,7 +78,9 @@ void refuse_wrong_place(Os& os, const std::string& root, const std::string& dire
 std::vector<std::string> remarks_on(const Store& store) {
   std::vector<std::string> out;
   for (const FoundCache& cache : store.caches) {
-    if (!cache.problem.empty()) out.push_back(fmt::format("{}: {}", cache.path, cache.problem));
+    if (!cache.problem.empty())
+      out.push_back(fmt::format("{}: {}; verify-ckpt-id verify {} tells what to do", cache.path,
+                                cache.problem, shell_quoted(cache.path)));
     if (cache.unfinished)
       out.push_back(
           fmt::format("{}: its build has not finished, {} layers are there; run the same command again",
@@ -85,7 +88,9 @@ std::vector<std::string> remarks_on(const Store& store) {
   }
   for (const FoundPack& pack : store.packs) {
     if (!pack.problem.empty())
-      out.push_back(fmt::format("{}: {}", format::pack_file(pack.stem), pack.problem));
+      out.push_back(fmt::format("{}: {}; verify-ckpt-id verify {} tells what to do",
+                                format::pack_file(pack.stem), pack.problem,
+                                shell_quoted(parent_of(pack.stem))));
     if (pack.unfinished)
       out.push_back(
           fmt::format("{}: its build has not finished, {} layers are there; run the same command again",

@@ -30,6 +30,19 @@ Error bad_policy(std::string_view text) {
           text));
 }
 
+constexpr std::pair<std::string_view, Order> kOrders[] = {
+    {"sorted", Order::sorted}, {"freq", Order::freq}, {"round-robin", Order::round_robin}};
+constexpr std::pair<std::string_view, Victim> kVictims[] = {
+    {"lru", Victim::lru}, {"lfu", Victim::lfu}, {"aged-lfu", Victim::aged_lfu}};
+
+template <typename Value, std::size_t n>
+Value named(const std::pair<std::string_view, Value> (&table)[n], std::string_view name,
+            std::string_view whole) {
+  for (const auto& [known, value] : table)
+    if (known == name) return value;
+  throw bad_policy(whole);
+}
+
 template <typename Number>
 Number number_of(std::string_view digits, std::string_view whole) {
   Number value{};
@@ -260,6 +273,13 @@ Replay belady(const Future& future, const Trace& trace, std::uint64_t slots) {
 
 }  // namespace
 
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names = {"engine", "need", "belady"};
+  for (const auto& [order, o] : kOrders)
+    for (const auto& [victim, v] : kVictims) names.push_back(fmt::format("{}/{}", order, victim));
+  return names;
+}
+
 Policy parse_policy(std::string_view text) {
   Policy policy;
   policy.name = text;
@@ -278,23 +298,8 @@ Policy parse_policy(std::string_view text) {
   } else if (name != "engine") {
     const std::size_t slash = name.find('/');
     if (slash == std::string_view::npos) throw bad_policy(text);
-    const std::string_view order = name.substr(0, slash), victim = name.substr(slash + 1);
-    if (order == "sorted")
-      policy.order = Order::sorted;
-    else if (order == "freq")
-      policy.order = Order::freq;
-    else if (order == "round-robin")
-      policy.order = Order::round_robin;
-    else
-      throw bad_policy(text);
-    if (victim == "lru")
-      policy.victim = Victim::lru;
-    else if (victim == "lfu")
-      policy.victim = Victim::lfu;
-    else if (victim == "aged-lfu")
-      policy.victim = Victim::aged_lfu;
-    else
-      throw bad_policy(text);
+    policy.order = named(kOrders, name.substr(0, slash), text);
+    policy.victim = named(kVictims, name.substr(slash + 1), text);
   }
   while (!rest.empty()) {
     const std::string_view part = next_part();

@@ -36,6 +36,9 @@ struct Policy {
 // round-robin and lru, lfu, aged-lfu. Keys: promote, threshold, cap, hyst. Error (usage): anything else.
 Policy parse_policy(std::string_view text);
 
+// All names that parse_policy takes: engine, need, belady, sorted/lru, ...
+std::vector<std::string> policy_names();
+
 struct Replay {
   std::string policy;
   std::uint64_t slots = 0;

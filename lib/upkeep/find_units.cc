@@ -108,6 +108,10 @@ class Search {
 
 }  // namespace
 
+std::string cache_root(const Unit& unit) {
+  return parent_of(parent_of(parent_of(real_path(unit.path))));
+}
+
 std::vector<Unit> find_units(const Context& context, const std::string& path) {
   if (!exists(context.os, path))
     throw Error(path,

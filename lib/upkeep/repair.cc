@@ -22,6 +22,8 @@
 #include "plan/describe.h"
 #include "sink/clear_gaps.h"
 #include "store/probe.h"
+#include "upkeep/advise.h"
+#include "upkeep/next_check.h"
 #include "verify/sample.h"
 
 namespace planesmith {
@@ -58,6 +60,9 @@ class Repair {
       for (const Unit& unit : find_units(context_, path))
         if (seen.insert(real_path(parent_of(unit.manifest_path)) + "/" + name_of(unit.manifest_path)).second)
           out.items.push_back(one(path, unit));
+    if (!request_.dry_run &&
+        std::any_of(out.items.begin(), out.items.end(), [](const auto& item) { return !item.done.empty(); }))
+      out.next = next_check_.command(request_.paths);
     return out;
   }
 
@@ -81,6 +86,7 @@ class Repair {
       item.found.push_back(fmt::format("{}: {}", difference.path, difference.what));
     if (report.ok()) {
       item.good = true;
+      next_check_.add(report);
       return item;
     }
     switch (unit.kind) {
@@ -98,6 +104,7 @@ class Repair {
     if (request_.dry_run || item.done.empty()) return item;
     const UnitReport after = verify_unit(context_, unit, {.allow_extra = true});
     item.good = after.ok();
+    next_check_.add(after);
     for (const Difference& difference : after.result.differences)
       item.left.push_back(fmt::format("{}: {}", difference.path, difference.what));
     if (!after.problem.empty()) item.left.push_back(after.problem);
@@ -118,8 +125,7 @@ class Repair {
         file.sync();
       });
       if (request_.dry_run) break;
-      report =
-          verify_unit(context_, report.unit, {.allow_extra = true});  // finds the rows that are damaged now
+      report = verify_unit(context_, report.unit, {.allow_extra = true});  // which rows that leaves damaged
       break;
     }
     std::set<std::uint64_t> layers;  // indices
@@ -132,10 +138,21 @@ class Repair {
       layers = damaged_layers(report);
       small_files(report, layers, item);
       for (const Difference& difference : report.result.differences)
-        if (difference.kind == Kind::link || difference.kind == Kind::kind || difference.kind == Kind::owner)
-          item.left.push_back(fmt::format("{}: {}; repair does not touch it, you have to decide",
-                                          difference.path, difference.what));
+        if (difference.denied)
+          item.left.push_back(
+              fmt::format("{}: {}; run this as a user who may read it", difference.path, difference.what));
+        else if (const std::string command = decision(context_, report.unit, difference); !command.empty())
+          item.left.push_back(fmt::format("{}: {}; repair does not touch it, you have to decide: {}",
+                                          difference.path, difference.what, command));
       if (layers.empty()) return;
+    }
+    std::optional<Facts> facts = facts_of(report);
+    if (!facts) {
+      item.left.push_back(
+          fmt::format("neither a manifest nor meta.json or sidecar says what this is; only a new build under "
+                      "its identity can make it again: {}",
+                      build_again(report.unit)));
+      return;
     }
     if (request_.checkpoint.empty()) {
       item.left.push_back(
@@ -143,7 +160,7 @@ class Repair {
               : fmt::format("layers {} have to be made again: give --checkpoint DIR", numbers(layers)));
       return;
     }
-    rebuild(report, all ? std::optional<std::set<std::uint64_t>>() : layers, item);
+    rebuild(report, std::move(*facts), all ? std::optional<std::set<std::uint64_t>>() : layers, item);
   }
 
   // Repairs meta.json or the sidecar, which follow from the manifest, and bytes outside the rows.
@@ -152,7 +169,7 @@ class Repair {
     const Manifest& manifest = *report.manifest;
     for (const Difference& difference : report.result.differences) {
       for (const DerivedFile& derived : derived_files(manifest)) {
-        if (derived.path != difference.path || difference.kind == Kind::owner ||
+        if (derived.path != difference.path || difference.denied || difference.kind == Kind::owner ||
             difference.kind == Kind::kind)
           continue;
         const std::string path = join(report.unit.root, derived.path);
@@ -188,8 +205,8 @@ class Repair {
     const std::vector<std::uint64_t> all = model_of_manifest(facts, "").layers;
     std::set<std::uint64_t> out;
     for (const Difference& difference : report.result.differences) {
-      if (difference.kind == Kind::extra || difference.kind == Kind::owner || difference.kind == Kind::link ||
-          difference.kind == Kind::kind)
+      if (difference.denied || difference.kind == Kind::extra || difference.kind == Kind::owner ||
+          difference.kind == Kind::link || difference.kind == Kind::kind)
         continue;
       if (manifest.kind == ManifestKind::planescache) {
         for (const std::uint64_t layer : all)
@@ -204,35 +221,28 @@ class Repair {
   }
 
   // layers: none: all.
-  void rebuild(const UnitReport& report, const std::optional<std::set<std::uint64_t>>& layers,
+  void rebuild(const UnitReport& report, Facts facts, const std::optional<std::set<std::uint64_t>>& layers,
                RepairReport::Item& item) {
-    std::optional<Facts> facts = facts_of(report);
-    if (!facts) {
-      item.left.push_back(
-          "neither a manifest nor meta.json or sidecar says what this is; only a new build under its "
-          "identity can make it again");
-      return;
-    }
     const Store store = store_of(report.unit);
-    const Boot boot = boot_of(*facts);
-    if (!facts->drafts)
-      facts->drafts = drafts_there(store, boot, model_of_checkpoint(source(0).model, request_.checkpoint));
-    const Source& source = this->source(*facts->drafts);
+    const Boot boot = boot_of(facts);
+    if (!facts.drafts)
+      facts.drafts = drafts_there(store, boot, model_of_checkpoint(source(0).model, request_.checkpoint));
+    const Source& source = this->source(*facts.drafts);
     if (!fits(report, store, boot, source, item)) return;
     PlanRequest plan_request;
-    plan_request.drafts = *facts->drafts;
-    plan_request.world = facts->world;
-    plan_request.rank = facts->rank;
-    plan_request.zero_mode = facts->zero_mode;
-    plan_request.cache = facts->fp4;
-    if (facts->tier) plan_request.tiers = {*facts->tier};
+    plan_request.drafts = *facts.drafts;
+    plan_request.world = facts.world;
+    plan_request.rank = facts.rank;
+    plan_request.zero_mode = facts.zero_mode;
+    plan_request.cache = facts.fp4;
+    if (facts.tier) plan_request.tiers = {*facts.tier};
     if (layers) plan_request.layers.emplace(layers->begin(), layers->end());
     BuildTarget target;
-    target.ckpt_id = facts->ckpt_id;
+    target.ckpt_id = facts.ckpt_id;
     target.source = source.fingerprint;
     target.trust = Trust::content;
-    if (facts->fp4)
-      target.cache_root = parent_of(parent_of(parent_of(real_path(report.unit.path))));
+    if (facts.fp4)
+      target.cache_root = cache_root(report.unit);
     else
       target.store = report.unit.root;
     act(item,
@@ -255,7 +265,7 @@ class Repair {
     }
     const Unit& unit = report.unit;
     if (unit.kind == ManifestKind::planescache) {
-      const std::string root = parent_of(parent_of(parent_of(real_path(unit.path))));
+      const std::string root = cache_root(unit);
       for (const FoundCache& cache : scan_store(context_.os, root, "").caches)
         if (cache.meta && real_path(cache.path) == real_path(unit.path))
           return Facts{cache.meta->ckpt_id,   cache.meta->world, cache.meta->rank,
@@ -271,7 +281,7 @@ class Repair {
 
   Store store_of(const Unit& unit) const {
     if (unit.kind == ManifestKind::pack) return scan_store(context_.os, "", unit.root);
-    return scan_store(context_.os, parent_of(parent_of(parent_of(real_path(unit.path)))), "");
+    return scan_store(context_.os, cache_root(unit), "");
   }
 
   static Boot boot_of(const Facts& facts) {
@@ -379,6 +389,7 @@ class Repair {
   const Context& context_;
   const RepairRequest& request_;
   Backend& backend_;
+  NextCheck next_check_;
   std::optional<Dir> directory_;  // of the current unit
   std::unique_ptr<Source> source_;
 };

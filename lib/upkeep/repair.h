@@ -25,6 +25,7 @@ struct RepairReport {
     bool good = false;               // verified after the repair, or good before
   };
   std::vector<Item> items;  // one for each unit
+  std::string next;         // where something was repaired, the command that comes next
   bool good() const;
 };
 

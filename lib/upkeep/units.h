@@ -18,6 +18,9 @@ struct Unit {
   std::string manifest_path;  // where the manifest is or should be
 };
 
+// Root of the planes cache that a rank's directory is in.
+std::string cache_root(const Unit& unit);
+
 // The units at and below `path`, sorted; links below it are not followed. If `path` is a file, it is a
 // manifest or a pack. Errors: it does not exist; it contains no unit (with a hint).
 std::vector<Unit> find_units(const Context& context, const std::string& path);

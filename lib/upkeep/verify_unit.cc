@@ -11,6 +11,7 @@
 #include "format/pack.h"
 #include "format/planescache.h"
 #include "sink/records.h"
+#include "upkeep/advise.h"
 #include "upkeep/units.h"
 #include "verify/other_identity.h"
 
@@ -38,7 +39,8 @@ std::string name_there(const Unit& unit) {
   return fmt::format("{}/{}/{}", name_of(parent_of(key)), name_of(key), name_of(real));
 }
 
-// The name that follows from meta.json or the sidecar, and the identity in it; empty: damaged or missing.
+}  // namespace
+
 std::pair<std::string, std::string> name_by_text(const Context& context, const Unit& unit) {
   try {
     if (unit.kind == ManifestKind::planescache) {
@@ -57,6 +59,8 @@ std::pair<std::string, std::string> name_by_text(const Context& context, const U
     return {};
   }
 }
+
+namespace {
 
 // Compares name, text (meta.json or sidecar) and manifest: two that agree outvote the third.
 void judge_place(const Context& context, UnitReport& report) {
@@ -78,36 +82,10 @@ void judge_place(const Context& context, UnitReport& report) {
   }
 }
 
-bool needs_checkpoint(const UnitReport& report) {
-  if (!report.manifest || (!report.problem.empty() && report.known_id.empty())) return true;
-  const std::vector<DerivedFile> derived = derived_files(*report.manifest);
-  return std::any_of(
-      report.result.differences.begin(), report.result.differences.end(), [&](const Difference& difference) {
-        if (difference.kind == Kind::extra || difference.kind == Kind::owner) return false;
-        const bool small = std::any_of(derived.begin(), derived.end(),
-                                       [&](const DerivedFile& file) { return file.path == difference.path; });
-        return !small && !(difference.blocks.empty() && !difference.strays.empty());
-      });
-}
-
-// Whether there is anything that repair can do.
-bool has_damage(const UnitReport& report) {
-  return !report.problem.empty() ||
-         std::any_of(report.result.differences.begin(), report.result.differences.end(),
-                     [](const Difference& d) {
-                       return d.kind != Kind::extra && d.kind != Kind::owner && d.kind != Kind::link;
-                     });
-}
-
 // Where an unfinished build keeps its records.
 std::string records_of(const Unit& unit) {
   if (unit.kind == ManifestKind::planescache) return join(unit.path, format::kCacheRecords);
   return join(unit.root, format::pack_records(format::stem_of_pack(name_of(unit.path))));
-}
-
-// The NAME of a set of chunks.
-std::string set_name(const Unit& unit) {
-  return chunks::set_of_manifest(name_of(unit.manifest_path));
 }
 
 // Compares SHA256SUMS.NAME with the manifest.
@@ -115,8 +93,8 @@ void check_digest_list(const Context& context, UnitReport& report) {
   const std::vector<FileEntry>& parts = report.manifest->files;
   if (std::any_of(parts.begin(), parts.end(), [](const FileEntry& part) { return part.sha256.empty(); }))
     return;
-  const std::string name = chunks::digest_list_name(set_name(report.unit)),
-                    path = join(report.unit.root, name);
+  const std::string set = chunks::set_of_manifest(name_of(report.unit.manifest_path)),
+                    name = chunks::digest_list_name(set), path = join(report.unit.root, name);
   if (!exists(context.os, path)) {
     report.result.notes.push_back(name + " is missing; sha256sum -c cannot be used");
     return;
@@ -126,62 +104,19 @@ void check_digest_list(const Context& context, UnitReport& report) {
         {Kind::content, name, "is not the list of the parts' SHA-256 digests that the manifest has"});
 }
 
-bool only_digest_list(const UnitReport& report) {
-  return std::all_of(
-      report.result.differences.begin(), report.result.differences.end(),
-      [&](const Difference& d) { return d.path == chunks::digest_list_name(set_name(report.unit)); });
-}
-
-void advise(const Context& context, UnitReport& report) {
-  const Unit& unit = report.unit;
-  const std::string path = shell_quoted(real_path(exists(context.os, unit.path) ? unit.path : unit.root));
-  if (!report.proper_path.empty()) {
-    const std::string root = unit.kind == ManifestKind::pack
-                                 ? real_path(unit.root)
-                                 : parent_of(parent_of(parent_of(real_path(unit.path))));
-    const std::string to = join(root, report.proper_path);
-    if (unit.kind == ManifestKind::pack) {
-      const auto stem = [](const std::string& pack) { return shell_quoted(format::stem_of_pack(pack)); };
-      report.to_do.push_back(
-          fmt::format("for s in pack json lock pack.manifest.json pack.heat.json; do [ ! -e {0}.$s ] || mv "
-                      "-n {0}.$s {1}.$s; done",
-                      stem(join(root, name_of(unit.path))), stem(to)));
-    } else {
-      report.to_do.push_back(
-          fmt::format("mkdir -p {0} && mv -T {1} {2} && rmdir --ignore-fail-on-non-empty {3}",
-                      shell_quoted(parent_of(to)), path, shell_quoted(to),
-                      shell_quoted(parent_of(real_path(unit.path)))));
-    }
-    return;
-  }
-  if (has_damage(report)) {
-    const std::string target = unit.kind == ManifestKind::pack ? shell_quoted(real_path(unit.root)) : path;
-    switch (unit.kind) {
-      case ManifestKind::planescache:
-      case ManifestKind::pack:
-        report.to_do.push_back(fmt::format("verify-ckpt-id repair {}{}", target,
-                                           needs_checkpoint(report) ? " --checkpoint CHECKPOINT" : ""));
-        break;
-      case ManifestKind::chunks:
-        if (report.manifest)
-          report.to_do.push_back(fmt::format("verify-ckpt-id repair {}{}", target,
-                                             only_digest_list(report) ? "" : " --source SOURCE"));
-        else
-          report.to_do.push_back(fmt::format("pack-chunks pack SOURCE --name {} --out {} --force",
-                                             shell_quoted(set_name(unit)), target));
-        break;
-      case ManifestKind::tree:
-        report.to_do.push_back("copy or download what differs again, then verify again");
-        break;
+// `cat NAME.tar.zst.part.*` would take them for parts.
+void find_stray_parts(const Context& context, UnitReport& report) {
+  const std::string set = chunks::set_of_manifest(name_of(report.unit.manifest_path));
+  const std::vector<FileEntry>& parts = report.manifest->files;
+  for (const std::string& name : list_dir(context.os, report.unit.root)) {
+    if (std::any_of(parts.begin(), parts.end(), [&](const FileEntry& part) { return part.path == name; }))
+      continue;
+    try {
+      if (const auto part = chunks::parse_part_name(name); part && part->name == set)
+        report.result.differences.push_back({Kind::extra, name, "is not in the manifest"});
+    } catch (const Error&) {  // no name of a part
     }
   }
-  for (const Difference& difference : report.result.differences)
-    if (difference.kind == Kind::owner)
-      report.to_do.push_back(fmt::format("chown --reference={} {}", shell_quoted(real_path(unit.root)),
-                                         shell_quoted(join(real_path(unit.root), difference.path))));
-  if (std::any_of(report.result.differences.begin(), report.result.differences.end(),
-                  [](const Difference& difference) { return difference.kind == Kind::extra; }))
-    report.to_do.push_back("remove what is extra, or accept it with --allow-extra");
 }
 
 }  // namespace
@@ -218,6 +153,7 @@ UnitReport verify_unit(const Context& context, const Unit& unit, VerifyOptions o
     if (report.problem.empty() || !report.known_id.empty()) {
       report.result = verify_files(context, local, to_json(local), options);
       if (local.kind == ManifestKind::chunks) check_digest_list(context, report);
+      if (local.kind == ManifestKind::chunks && !options.allow_extra) find_stray_parts(context, report);
       if (!report.known_id.empty()) report.manifest = std::move(local);
     }
   }

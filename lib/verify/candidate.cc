@@ -51,6 +51,7 @@ bool Candidate::take(const Manifest& manifest, const Digested& done) {
     unreadable = done.failure->offset()
                      ? fmt::format("at byte {}: {}", *done.failure->offset(), done.failure->reason())
                      : done.failure->reason();
+    denied = done.failure->label() == "permission";
     return false;
   }
   bool good = true;
@@ -76,7 +77,7 @@ bool Candidate::take(const Manifest& manifest, const Digested& done) {
 
 std::vector<Difference> Candidate::differences(const Manifest& manifest) const {
   std::vector<Difference> out;
-  if (unreadable) out.push_back({Difference::Kind::unreadable, entry->path, *unreadable});
+  if (unreadable) out.push_back({Difference::Kind::unreadable, entry->path, *unreadable, {}, {}, denied});
   if (bad.empty() && trouble.empty()) return out;
   Difference difference{Difference::Kind::content, entry->path, "", bad, strays};
   std::sort(difference.blocks.begin(), difference.blocks.end());

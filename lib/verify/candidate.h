@@ -23,6 +23,7 @@ struct Candidate {
   std::vector<BlockRange> strays{};    // each from a non-zero byte between rows to the next row
   std::vector<std::string> trouble{};  // other differences, as text
   std::optional<std::string> unreadable{};
+  bool denied = false;  // because this user may not
 
   bool good() const { return bad.empty() && trouble.empty() && !unreadable; }
   // Whether it can be verified only as a whole, by a digest of the file.

@@ -149,7 +149,9 @@ class Verifier {
     try {
       found = read_text(context_.os, full, kMaxDerived);
     } catch (const Error& error) {
-      return differs(Kind::unreadable, derived.path, error.reason());
+      differs(Kind::unreadable, derived.path, error.reason());
+      result_.differences.back().denied = error.label() == "permission";
+      return;
     }
     if (found != derived.content)
       differs(Kind::content, derived.path,

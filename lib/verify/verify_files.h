@@ -34,6 +34,7 @@ struct Difference {
   std::string what;                   // found and expected, as text
   std::vector<std::size_t> blocks{};  // content: numbers of the blocks that differ
   std::vector<BlockRange> strays{};   // content: each from a non-zero byte between rows to the next row
+  bool denied = false;  // unreadable: this user may not read it, which tells nothing of the content
 };
 std::string_view name(Difference::Kind kind);
 

@@ -25,6 +25,7 @@ bool has(const Verification& result, std::initializer_list<Kind> kinds) {
 }
 
 bool is_damage(const Difference& difference) {
+  if (difference.denied) return false;
   return difference.kind == Kind::missing || difference.kind == Kind::size ||
          difference.kind == Kind::content || difference.kind == Kind::unreadable ||
          difference.kind == Kind::kind;
@@ -126,7 +127,12 @@ std::vector<std::string> advice(const Manifest& manifest, const Verification& re
       out.push_back("copy or download what differs again, or build it again: " + command);
   } else if (damaged)
     out.push_back("copy or download what differs again, then verify again");
-  if (has(result, {Kind::unreadable}))
+  const auto denied = [](const Difference& difference) { return difference.denied; };
+  if (std::any_of(result.differences.begin(), result.differences.end(), denied))
+    out.push_back("run this as a user who may read all of it; nothing is known of what cannot be read");
+  if (std::any_of(result.differences.begin(), result.differences.end(), [](const Difference& difference) {
+        return difference.kind == Kind::unreadable && !difference.denied;
+      }))
     out.push_back("what cannot be read may be on a failing disk: look at the kernel's log");
   if (has(result, {Kind::link}))
     out.push_back(

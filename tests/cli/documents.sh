@@ -63,6 +63,21 @@ offers "tensor tensor-sym expert row block32" repack-experts build --granularity
 offers "sym reflink copy" repack-experts build --link ''; offers "auto always never" build-fp4-packs --reflink ''
 offers "xxh3 sha256 both" verify-ckpt-id verify --hash ''; offers "auto plain none" size-tiers --progress ''
 offers "man bash zsh" size-tiers --generate ''
+# Names of profiles and policies, beside which there are files and options behind colons; of all that have such an option.
+export PLANESMITH_PROFILES=$WORK/profiles
+mkdir "$PLANESMITH_PROFILES" && cp "$SOURCE"/manifests/profiles/*.json "$PLANESMITH_PROFILES"
+touch "$PLANESMITH_PROFILES/"{'$(touch planted)',"o'clock",'a b'}.json
+PROFILES=$(cd "$SOURCE/manifests/profiles" && ls | sed 's/\.json$//' | LC_ALL=C sort | tr '\n' ' '); PROFILES=${PROFILES% }
+offers "$PROFILES" size-tiers --profile ''; offers "$PROFILES" verify-ckpt-id audit --profile ''
+offers "$PROFILES" build-fp4-packs --profile ''; offers "$PROFILES" verify-ckpt-id list --profile ''; offers "$PROFILES" verify-ckpt-id check --profile = ''
+offers GLM-5.2-NVFP4 verify-ckpt-id check --profile GL; offers '' size-tiers --profile ./some
+offers "engine need belady sorted/lru sorted/lfu sorted/aged-lfu freq/lru freq/lfu freq/aged-lfu round-robin/lru round-robin/lfu round-robin/aged-lfu" size-tiers --policy ''
+offers "engine,need" size-tiers --policy engine,ne; offers "sorted/lru sorted/lfu sorted/aged-lfu" size-tiers --policy so
+offers all build-planescache --rank ''; offers all verify-ckpt-id check --rank ''
+offers "shell docker" verify-ckpt-id check --print-env = ''; offers '' verify-ckpt-id check --print-env ''
+size-tiers --generate zsh | grep -qF "(engine need belady" || fail "zsh is not told of policies"
+expect 2 size-tiers nowhere.npy --policy engine:promote=4 --progress plian && says 'did you mean plain\?'
+expect 2 size-tiers nowhere.npy --profile ./GLM-5.2-NVFP5.json && ! grep 'did you mean' "$WORK/err" || fail "a file is not a slip of a name"
 expect 2 build-planescache --generate fish
 says 'fish'
 

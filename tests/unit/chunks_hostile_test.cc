@@ -33,6 +33,16 @@ std::string frame(std::uint64_t claimed, int blocks, int window_log = 17, char b
   return text;
 }
 
+// magic, "one segment, size in one byte", 0 bytes, one raw block of nothing, the last
+const std::string kEmptyFrame = little_endian(0xFD2FB528, 4) + std::string("\x20\0\1\0\0", 5);
+
+std::string repeated(const std::string& text, std::size_t times) {
+  std::string out;
+  out.reserve(text.size() * times);
+  for (; times != 0; --times) out += text;
+  return out;
+}
+
 std::string stored(const std::string& content) {
   std::string text(frame_bound(content.size()), '\0');
   text.resize(Compressor(0).compress(bytes_of(content),
@@ -108,6 +118,14 @@ TEST_CASE("streams that must not be unpacked") {
       {"a window of 2 GiB", frame(3 * kGiB, 1, 31), "--memory"},
       {"a skippable frame without an end", little_endian(0x184D2A50, 4) + little_endian(0xFFFFFFFF, 4),
        "ends inside"},
+      {"a frame and a skippable one of 300 MB behind it",
+       frame(128 * kKiB, 1) + little_endian(0x184D2A50, 4) + little_endian(300'000'000, 4) +
+           std::string(300'000'000, 'x'),
+       "not a whole tar"},
+      {"skippable frames of nothing, a million",
+       repeated(little_endian(0x184D2A50, 4) + std::string(4, '\0'), 1'000'000), "not a whole tar"},
+      {"empty frames, a million", repeated(kEmptyFrame, 1'000'000), "not a whole tar"},
+      {"a frame that claims 2^63 bytes", frame(std::uint64_t{1} << 63, 100), "cannot be decompressed"},
       {"a member of 2^60 bytes", tar(file("large", std::uint64_t{1} << 60)), "not enough space"},
       {"a member whose data are missing", tar(file("cut", 1'000'000)), "not a complete tar"},
       {"an absolute name", tar(file("/etc/planesmith")), "not a name inside"},

@@ -254,3 +254,9 @@ TEST_CASE("dumps of the pool: one object, one a line, and what is wrong with oth
     CHECK_THROWS_AS(read_snapshots(context, {scratch / "bad.json"}), Error);
   }
 }
+
+TEST_CASE("every name that is told is a policy") {
+  const std::vector<std::string> names = policy_names();
+  CHECK(names.size() == 12);
+  for (const std::string& name : names) CHECK(parse_policy(name).name == name);
+}

@@ -1,0 +1,17 @@
+// What makes a server boot that would not.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "store/probe.h"
+
+namespace planesmith {
+
+// Commands, in the order in which they are to be run: what is there and damaged is repaired, what is missing
+// is built. checkpoint: empty where it is not known; CHECKPOINT stands for it then. Empty: nothing is
+// missing, or what is there has another identity, which the reasons tell.
+std::vector<std::string> boot_advice(Os& os, const BootVerdict& verdict, const Store& store,
+                                     const std::string& checkpoint);
+
+}  // namespace planesmith

@@ -1,0 +1,51 @@
+# What check advises where the engine would not boot, done as printed: then it would.
+. "$(dirname "$0")/common.sh"
+cd "$WORK" || exit 1
+CK=$GOLDEN/ds4-mini/checkpoint
+expect 0 build-planescache "$CK" -o good/c --store good/s --tiers base,delta,fp4 --ckpt-id "it's prod" -q
+expect 0 build-planescache "$CK" -o good/c2 --store good/s2 --tiers base --world 2 --ckpt-id prod2 -q
+fresh() { rm -rf d; cp -a good d; }
+# boots CHECK-ARGUMENT...: not now, and after what is advised.
+boots() {
+  expect 3 verify-ckpt-id check "$@" || return
+  sed -n 's/^to do: //p' "$WORK/out" | sed "s|CHECKPOINT|$CK|" >advice
+  [ -s advice ] || { fail "no advice: $*"; return; }
+  expect 0 bash -e advice || { cat advice; return; }
+  expect 0 verify-ckpt-id check "$@" || { fail "  after: $(cat advice)"; tail -5 "$WORK/out"; }
+  fresh
+}
+fresh
+C='d/c/v2/*/tp1-rank0'
+# Other files are wanted than those that are there.
+boots --planescache d/c --world 2
+boots --planescache d/c --world 2 --rank 1; boots --planescache d/c --zero-mode sign
+boots --planescache d/c --fp4 quintal
+boots --planescache d/c --store d/s --tiers base,fp4q
+boots --planescache d/c --store d/s --world 2 --tiers base,delta
+boots --planescache d/c --store d/s --for resident-split
+boots --store d/s --tiers deltaq --checkpoint "$CK" && grep -q CHECKPOINT advice && fail "the checkpoint is known"
+rm -r d/c2/v2/*/tp2-rank1; boots --planescache d/c2
+rm d/s2/*.rank0of2.*; boots --planescache d/c2 --store d/s2 --tiers base; grep -q -- '--rank 0$' advice || fail "both ranks"
+# What is there is damaged.
+rm $C/layer1.sc2.bin; boots --planescache d/c
+rm $C/layer1.*; boots --planescache d/c --checkpoint "$CK"
+truncate -s 5 $C/layer0.fp2.bin $C/layer1.sc2.bin; truncate -s 100 d/s/base*.pack; boots --planescache d/c --store d/s
+rm d/s/base*.pack; boots --planescache d/c --store d/s
+echo '{' >"$(echo d/s/base*of1.json)"; boots --planescache d/c --store d/s
+sed -i 's/"layers": \[0, 1\]/"layers": [0]/' d/s/base*of1.json; boots --store d/s
+python3 - "$(echo d/c/v2/*/tp1-rank0/meta.json)" <<'END' || exit 1
+import json, sys
+meta = json.load(open(sys.argv[1])); meta["world"] = 3; json.dump(meta, open(sys.argv[1], "w"))
+END
+boots --planescache d/c --ckpt-id "it's prod" --config "$CK"
+# The same as JSON; nothing is advised where another identity is meant.
+expect 3 verify-ckpt-id check --planescache d/c --world 2 --json
+python3 -c 'import json, sys; d = json.load(sys.stdin); assert d["to_do"][0].startswith("build-planescache CHECKPOINT --out "), d' <"$WORK/out" || fail "--json"
+expect 3 verify-ckpt-id check --planescache d/c --ckpt-id other && ! grep '^to do' "$WORK/out" || fail "another identity is to be built"
+# What is left of a cache names the way.
+rm $C/meta.json; verify-ckpt-id check --planescache d/c >out 2>err; [ $? != 0 ] || fail "boots without meta.json"
+grep -q 'meta.json is missing; verify-ckpt-id verify .* tells what to do' err || fail "no advice: $(cat err)"
+expect 0 verify-ckpt-id list --planescache d/c && says 'what to do: verify-ckpt-id verify d/c'
+expect 3 verify-ckpt-id verify d/c && sed -n 's/^  to do: //p' "$WORK/out" >advice && expect 0 bash -e advice && expect 0 verify-ckpt-id check --planescache d/c
+expect 0 verify-ckpt-id list --planescache d/c && ! grep 'what to do' "$WORK/err" || fail "advice without a reason"
+finish
