@@ -113,8 +113,8 @@ std::string build_again(const Unit& unit) {
     return fmt::format("build-planescache CHECKPOINT --out {} --world {} --rank {} --ckpt-id ID",
                        shell_quoted(cache_root(unit)), name.substr(2, dash - 2), name.substr(dash + 5));
   }
-  const std::optional<format::PackStem> name =
-      format::parse_pack_stem(format::stem_of_pack(name_of(unit.path)));
+  const std::string stem = format::stem_of_pack(name_of(unit.path));
+  const std::optional<format::PackStem> name = format::parse_pack_stem(stem);
   return fmt::format("build-fp4-packs CHECKPOINT --out {} --tiers {} --world {} --rank {} --ckpt-id ID",
                      shell_quoted(real_path(unit.root)), name ? name->tag : "TIER", name ? name->world : 1,
                      name ? name->rank : 0);
