@@ -190,7 +190,10 @@ TEST_CASE("repack-experts build: a shard becomes another file") {
 
 TEST_CASE("repack-experts quantize, translate and finish: a shard becomes another file") {
   Bench bench;
-  RewriteOptions options{.source = bench.source, .target = bench.out, .link = LinkMode::copy};
+  RewriteOptions options;
+  options.source = bench.source;
+  options.target = bench.out;
+  options.link = LinkMode::copy;
   SUBCASE("quantize") {
     make_floats(bench.source);
     bench.work = [&](const Context& context) { quantize(context, Fp4::nvfp4, options); };
@@ -208,8 +211,10 @@ TEST_CASE("repack-experts quantize, translate and finish: a shard becomes anothe
     fs::remove(bench.scratch / "floats/model.safetensors.index.json");
     make_floats(bench.source);
     options.source = bench.scratch / "quantized";
-    quantize(Context{}, Fp4::nvfp4,
-             {.source = bench.source, .target = options.source, .link = LinkMode::copy});
+    RewriteOptions first = options;
+    first.source = bench.source;
+    first.target = options.source;
+    quantize(Context{}, Fp4::nvfp4, first);
     bench.work = [&](const Context& context) { finish(context, bench.scratch / "floats", options); };
     bench.meddle_with("mtp.safetensors", "floats");
   }
