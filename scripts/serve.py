@@ -46,10 +46,16 @@ def read_profile(name):
             raise ValueError("it is larger than a profile can be")
         with open(path, encoding="utf-8") as file:
             profile = json.load(file)
-        for key in ("name", "model", "mode", "world", "environment", "arguments", "container"):
+        for key in ("name", "summary", "model", "mode", "world", "environment", "arguments", "engine", "needs", "container"):
             profile[key]
+        for part, keys in (("engine", ("commit",)), ("needs", ("gpus", "gpu_memory_gib")),
+                           ("container", ("checkpoint", "planescache", "store", "gpus", "network", "ipc"))):
+            for key in keys:
+                profile[part][key]
         return profile
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except KeyError as error:
+        raise Failed("%s is not a serving profile: it lacks %s" % (path, error)) from None
+    except (OSError, ValueError, TypeError) as error:
         raise Failed("%s is not a serving profile: %s" % (path, error)) from None
 
 

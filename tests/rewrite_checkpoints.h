@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -16,9 +17,10 @@ namespace planesmith::test {
 inline constexpr std::uint64_t kHidden = 128, kInner = 64, kExperts = 2;
 
 // A checkpoint of one sparse layer in two shards, with these tensors for each matrix of an expert.
-using Matrix = std::vector<TensorSpec> (*)(const std::string& stem, std::uint64_t rows, std::uint64_t cols);
+using Matrix =
+    std::function<std::vector<TensorSpec>(const std::string& stem, std::uint64_t rows, std::uint64_t cols)>;
 
-inline void make_checkpoint(const std::string& path, Json config, Matrix matrix) {
+inline void make_checkpoint(const std::string& path, Json config, const Matrix& matrix) {
   std::filesystem::create_directories(path);
   config.update({{"model_type", "glm_moe_dsa"},
                  {"architectures", {"GlmMoeDsaForCausalLM"}},
@@ -46,11 +48,14 @@ inline void make_checkpoint(const std::string& path, Json config, Matrix matrix)
       const std::size_t begin = data.size();
       for (std::uint64_t i = 0; i < tensor.bytes(); ++i) {
         const char drawn = static_cast<char>(random() >> 8);
-        // Positive scales of moderate size; numbers whose exponent is small.
-        data += tensor.dtype == "F32"       ? "\0\0\x80\x3f"[i % 4]
-                : tensor.dtype == "F8_E4M3" ? static_cast<char>(0x30 + (drawn & 7))
-                : tensor.dtype == "BF16"    ? (i % 2 == 0 ? drawn : static_cast<char>(0x3d | (drawn & 0x80)))
-                                            : drawn;
+        // Positive scales of moderate size, those of a whole tensor 1; numbers whose exponent is small.
+        const bool scalar = tensor.shape.size() == 1;
+        data += tensor.dtype == "F32"              ? "\0\0\x80\x3f"[i % 4]
+                : scalar && tensor.dtype == "BF16" ? "\x80\x3f"[i % 2]
+                : scalar && tensor.dtype == "F16"  ? "\0\x3c"[i % 2]
+                : tensor.dtype == "F8_E4M3"        ? static_cast<char>(0x30 + (drawn & 7))
+                : tensor.dtype == "BF16" ? (i % 2 == 0 ? drawn : static_cast<char>(0x3d | (drawn & 0x80)))
+                                         : drawn;
       }
       header[tensor.name] = {
           {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
@@ -67,7 +72,7 @@ inline void make_floats(const std::string& path) {
   });
 }
 
-inline void make_packed(const std::string& path) {
+inline void make_packed(const std::string& path, const std::string& global_scale = "F32") {
   const Json weights = {{"num_bits", 4},    {"type", "float"},   {"strategy", "tensor_group"},
                         {"group_size", 16}, {"symmetric", true}, {"dynamic", false}};
   const Json group = {{"format", "nvfp4-pack-quantized"},
@@ -80,8 +85,8 @@ inline void make_packed(const std::string& path) {
                      {"format", "nvfp4-pack-quantized"},
                      {"ignore", {"model.layers.0.mlp.gate"}},
                      {"config_groups", {{"group_0", group}}}}}},
-                  [](const std::string& stem, std::uint64_t n, std::uint64_t k) {
-                    return std::vector<TensorSpec>{{stem + "weight_global_scale", "F32", {1}},
+                  [&](const std::string& stem, std::uint64_t n, std::uint64_t k) {
+                    return std::vector<TensorSpec>{{stem + "weight_global_scale", global_scale, {1}},
                                                    {stem + "weight_packed", "U8", {n, k / 2}},
                                                    {stem + "weight_scale", "F8_E4M3", {n, k / 16}}};
                   });

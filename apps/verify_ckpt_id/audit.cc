@@ -2,6 +2,7 @@
 #include "audit/audit.h"
 
 #include "common/flag_values.h"
+#include "format/limits.h"
 #include "verify_ckpt_id/commands.h"
 
 namespace planesmith {
@@ -23,7 +24,7 @@ void declare(CLI::App& app, AuditOptions& options) {
       "Root of a planes cache, or directory of packs: check whether it was made from this checkpoint");
   add_profile_flag(app, options.profile, "Profile (name or file) that the model should match");
   app.add_option("--world", options.world, "Number of tensor-parallel ranks to serve with")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{4096}))
+      ->check(CLI::Range(std::uint64_t{1}, format::kMostWorld))
       ->capture_default_str();
   app.add_flag("--json", options.json, "Print one JSON document");
 }

@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "format/number.h"
 #include "format/slice.h"
+#include "rewrite/float_experts.h"
 #include "rewrite/translate.h"
 #include "rewrite/translate_jobs.h"
 
@@ -21,6 +22,25 @@ constexpr std::uint64_t kBuffer = 256 * kKiB;
 
 bool compared_by_value(Scheme scheme) {
   return scheme == Scheme::nvfp4 || scheme == Scheme::mxfp4 || scheme == Scheme::fp8_block;
+}
+
+std::vector<std::uint8_t> bytes_of(const Context& context, const Checkpoint& checkpoint, const View& view,
+                                   std::uint64_t at, std::uint64_t size) {
+  std::vector<std::uint8_t> bytes(size);
+  File::open_read(context.os, checkpoint.shard_path(*view.tensor))
+      .read(bytes, view.tensor->offset + view.offset + at);
+  return bytes;
+}
+
+// A scalar of any float type, as translate widens it.
+float scalar_of(const Context& context, const Checkpoint& checkpoint, const View& view) {
+  const std::optional<FloatType> type = float_type(view.dtype());
+  if (!type)
+    throw Error(checkpoint.shard_path(*view.tensor),
+                fmt::format("has dtype {}; a float was expected", dtype_text(*view.tensor)))
+        .in_tensor(view.tensor->name);
+  const std::vector<std::uint8_t> bytes = bytes_of(context, checkpoint, view, 0, bytes_of(*type));
+  return value_at({bytes.data(), *type, 1}, 0);
 }
 
 // The values of one side of the comparison, a few rows at a time.
@@ -53,10 +73,7 @@ class Side {
     if (view == nullptr)
       throw Error(checkpoint.directory(),
                   fmt::format("'{}' has neither weight_scale_2 nor weight_global_scale", module_.name));
-    std::uint8_t bytes[4];
-    File::open_read(context.os, checkpoint.shard_path(*view->tensor))
-        .read(bytes, view->tensor->offset + view->offset);
-    const float x = value_at({bytes, FloatType::f32, 1}, 0);
+    const float x = scalar_of(context, checkpoint, *view);
     return module_.part("weight_scale_2") != nullptr
                ? x
                : reciprocal(x, checkpoint.shard_path(*view->tensor), view->tensor->name);
@@ -94,14 +111,6 @@ class Side {
   std::vector<std::uint8_t> scale_, bytes_;
   double scale_2_ = 1;
 };
-
-std::vector<std::uint8_t> bytes_of(const Context& context, const Checkpoint& checkpoint, const View& view,
-                                   std::uint64_t at, std::uint64_t size) {
-  std::vector<std::uint8_t> bytes(size);
-  File::open_read(context.os, checkpoint.shard_path(*view.tensor))
-      .read(bytes, view.tensor->offset + view.offset + at);
-  return bytes;
-}
 
 class Comparison {
  public:
@@ -170,9 +179,7 @@ class Comparison {
 
   float scale_of(const Checkpoint& checkpoint, const QuantModule& module) const {
     const View* view = module.part({"input_scale", "input_global_scale"});
-    const auto bytes = bytes_of(context_, checkpoint, *view, 0, view->size);
-    const float x = view->dtype() == Dtype::f32 ? value_at({bytes.data(), FloatType::f32, 1}, 0)
-                                                : value_at({bytes.data(), FloatType::bf16, 1}, 0);
+    const float x = scalar_of(context_, checkpoint, *view);
     return module.part("input_scale") != nullptr ? x : 1.f / x;
   }
   bool same_input_scale(const QuantModule& here, const QuantModule& there) const {

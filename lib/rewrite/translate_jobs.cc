@@ -100,7 +100,7 @@ int CastJob::largest_exponent(JobIo& io) const {
                     fmt::format("element {} is NaN; a finite scale was expected",
                                 first + static_cast<std::uint64_t>(largest - piece.begin())))
             .in_tensor(modules_[m]->scale().tensor->name)
-            .at(scales_[m].offset + first);
+            .at(scales_[m].offset + first + static_cast<std::uint64_t>(largest - piece.begin()));
       most = std::max<int>(most, *largest);
     }
   }

@@ -25,6 +25,15 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+// Without the underscores that Python allows between digits.
+std::string without_underscores(std::string_view text) {
+  const auto digit = [&](std::size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '9'; };
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (text[i] != '_' || i == 0 || !digit(i - 1) || !digit(i + 1)) out += text[i];
+  return out;
+}
+
 std::string variable(std::string_view name) {
   return name.empty() ? std::string(kPrefix) : fmt::format("{}_{}", kPrefix, name);
 }
@@ -50,20 +59,23 @@ class Reader {
     const std::string* value = find(name);
     return value == nullptr ? "" : std::string(stripped(*value));
   }
-  // A number of GiB; none: the engine would fail on it.
+  // A number of GiB as Python's float() reads it; none: the engine would fail on it.
   std::optional<double> number(std::string_view name, std::string_view text) const {
-    const std::string value(stripped(text));
+    const std::string value = without_underscores(stripped(text));
     char* end = nullptr;
     const double number = std::strtod(value.c_str(), &end);
-    if (!value.empty() && end == value.c_str() + value.size() && std::isfinite(number)) return number;
+    const bool hexadecimal = value.find_first_of("xX") != value.npos;
+    if (!value.empty() && end == value.c_str() + value.size() && std::isfinite(number) && !hexadecimal)
+      return number;
     problem(name, text, "is not a number; the engine would not start");
     return std::nullopt;
   }
   std::optional<std::uint64_t> whole(std::string_view name, std::string_view text) const {
-    const std::string_view value = stripped(text);
+    const std::string value = without_underscores(stripped(text));
+    const char* const begin = value.data() + (value.starts_with('+') ? 1 : 0);
     std::uint64_t number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (!value.empty() && error == std::errc() && end == value.data() + value.size()) return number;
+    const auto [end, error] = std::from_chars(begin, value.data() + value.size(), number);
+    if (error == std::errc() && end == value.data() + value.size()) return number;
     problem(name, text, "is not a whole number; the engine would not start");
     return std::nullopt;
   }

@@ -167,6 +167,8 @@ PY
 refused() { expect "$@"; [ ! -s out ] || fail "printed something: $*"; }
 refused 3 serve.sh flash-0731-resident-split "${FLASH[@]}"
 refused 2 serve.sh fast "${FLASH[@]}"; says 'is not a profile; the profiles are: flash-0731-max-quality'
+sed '/"network":/d' "$SOURCE/manifests/serve/flash-host.json" >less.json
+refused 1 serve.sh ./less.json "${FLASH[@]}"; says "less.json is not a serving profile: it lacks 'network'"
 refused 2 serve.sh flash-host --planescache "$DIR/cache"
 refused 2 serve.sh flash-host "${FLASH[@]}" --wrold 2; says '^usage: serve.sh'
 refused 2 serve.sh flash-host "${FLASH[@]}" --run docker --compose

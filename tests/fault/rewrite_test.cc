@@ -28,7 +28,10 @@ class Bench {
   int threads = 1;
 
   explicit Bench(bool quantizes) : quantizes_(quantizes) {
-    (quantizes ? make_floats : make_packed)(scratch_ / "source");
+    if (quantizes)
+      make_floats(scratch_ / "source");
+    else
+      make_packed(scratch_ / "source");
     source_ = contents(scratch_ / "source");
     options_.source = scratch_ / "source";
     options_.link = LinkMode::copy;

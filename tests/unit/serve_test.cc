@@ -110,6 +110,22 @@ TEST_CASE("switches of an environment (ENGINE.md section 1)") {
   CHECK(mentions(findings.problems, "VLLM_MOE_W2_DELTA_GB=much is not a number"));
 }
 
+TEST_CASE("numbers of the environment are what Python's float() and int() read") {
+  Findings findings;
+  const EngineSettings settings = read_settings(
+      with({{"DELTA_GB", "+1_0.5"}, {"BASE_CACHE_GB", "8e0"}, {"NUM_LAYERS", "+4_3"}}), findings);
+  CHECK(findings.problems.empty());
+  CHECK(settings.delta_gb == 10.5);
+  CHECK(settings.base_cache_gb == 8);
+  CHECK(settings.num_layers == 43);
+  for (const char* wrong : {"0x10", "1__0", "_1", "1_", "nan"}) {
+    CAPTURE(wrong);
+    Findings refused;
+    read_settings(with({{"DELTA_GB", wrong}, {"NUM_LAYERS", wrong}}), refused);
+    CHECK(refused.problems.size() >= 1);
+  }
+}
+
 TEST_CASE("what is printed is everything of ENGINE.md section 4 and nothing else") {
   Serving serving{.mode = Mode::host_split,
                   .ckpt_id = "it's",
