@@ -13,7 +13,7 @@ namespace planesmith {
 std::optional<std::uint64_t> known_free_space(Os& os, const std::string& directory) {
   const std::string path = nearest_existing(os, directory);
   struct statvfs st {};
-  if (os.statvfs(path.c_str(), &st) != 0) {
+  if (retried([&] { return os.statvfs(path.c_str(), &st); }) != 0) {
     if (errno != ENOSYS && errno != EOPNOTSUPP) fail_errno(path, "cannot ask for free space", errno);
     st = {};
   }

@@ -115,7 +115,7 @@ rm -rf d; cp -a good d; rm d/v2/*/*/m*.json
 expect 3 verify-ckpt-id repair d --checkpoint "$CK" && prints 'only a new build under its identity can make it again'
 expect 3 verify-ckpt-id repair d && prints 'only a new build under its identity can make it again'
 deal_with "neither meta.json nor manifest" manifest.json
-rm -rf d; cp -a good d; rm d/s/base.*.json; deal_with "neither sidecar nor manifest" base.v2
+rm -rf d; cp -a good d; rm d/s/base.*of1.json d/s/base.*manifest.json; deal_with "neither sidecar nor manifest" base.v2
 
 # What this user may not read is not damaged, and nothing is made again for it.
 if [ "$(id -u)" = 0 ] && chmod 755 . "$WORK" && setpriv --reuid=65534 --clear-groups verify-ckpt-id --version >/dev/null 2>&1; then
@@ -127,6 +127,7 @@ if [ "$(id -u)" = 0 ] && chmod 755 . "$WORK" && setpriv --reuid=65534 --clear-gr
 else
   echo "SKIPPED: files that may not be read, which takes root and another user"
 fi
+
 # A part beyond those of the set, which cat would take for one.
 rm -rf d; cp -a good d; cp d/parts/set.tar.zst.part.001 d/parts/set.tar.zst.part.999
 expect 3 verify-ckpt-id verify d/parts && prints 'extra +set.tar.zst.part.999: is not in the manifest'
