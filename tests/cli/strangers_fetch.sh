@@ -62,9 +62,9 @@ os.symlink(sys.argv[2], "link")
 while time.time() < end:
     libc.renameat2(-100, b"tree", -100, b"link", 2)
 PY
-if as python3 -c 1 2>/dev/null; then
+if as /usr/bin/python3 -c 1 2>/dev/null; then
   shared out
-  (cd out && as mkdir -m 777 tree && as python3 "$WORK/here/race.py" "${RACE_SECONDS:-2}" "$VICTIM") & racer=$!
+  (cd out && as mkdir -m 777 tree && as /usr/bin/python3 "$WORK/here/race.py" "${RACE_SECONDS:-2}" "$VICTIM") & racer=$!
   while kill -0 $racer 2>/dev/null; do
     pack-chunks fetch hf:me/cache set --out out -q -f >/dev/null 2>&1
     pack-chunks fetch hf:me/plain --out out -q -f >/dev/null 2>&1
@@ -73,6 +73,6 @@ if as python3 -c 1 2>/dev/null; then
   wait $racer
   untouched "a race"
 else
-  echo "SKIPPED: a racer (another user cannot run python3)"
+  echo "SKIPPED: a racer (another user cannot run /usr/bin/python3)"
 fi
 finish
