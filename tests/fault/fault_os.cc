@@ -361,10 +361,17 @@ std::uint64_t stride() {
   static const std::uint64_t value = [] {
     const char* const text = getenv("FAULT_STRIDE");
     const std::uint64_t n = text == nullptr ? 1 : strtoull(text, nullptr, 10);
-    if (n > 1) printf("FAULT_STRIDE: one of %llu faults is tried\n", static_cast<unsigned long long>(n));
+    if (n > 1)
+      printf("FAULT_STRIDE: the first faults and one of %llu are tried\n", static_cast<unsigned long long>(n));
     return std::max<std::uint64_t>(n, 1);
   }();
   return value;
+}
+
+// The fault to try after this one.
+std::uint64_t following(std::uint64_t nth, std::uint64_t step) {
+  constexpr std::uint64_t kAll = 16;
+  return nth + (nth <= kAll * step ? step : step * stride());
 }
 
 }  // namespace
@@ -373,7 +380,7 @@ std::uint64_t fail_each(const std::string& root, int error, bool lasting,
                         const std::function<void()>& prepare,
                         const std::function<void(planesmith::Os&)>& work,
                         const std::function<void(const FaultOs&)>& after) {
-  for (std::uint64_t nth = 1;; nth += stride()) {
+  for (std::uint64_t nth = 1;; nth = following(nth, 1)) {
     prepare();
     FaultOs os(root, Fault::fail(nth, error, lasting));
     const bool hit = run(os, work);
@@ -386,8 +393,7 @@ std::uint64_t crash_each(const std::string& root, const std::function<void()>& p
                          const std::function<void(planesmith::Os&)>& work,
                          const std::function<void(const FaultOs&)>& after,
                          const std::map<std::string, int, std::less<>>& missing, std::uint64_t step) {
-  std::uint64_t points = 0;
-  for (std::uint64_t nth = 1;; nth += step * stride(), points += stride()) {
+  for (std::uint64_t nth = 1;; nth = following(nth, step)) {
     for (const Loss loss : kLosses) {
       prepare();
       Fault fault = Fault::crash_after(nth);
@@ -396,7 +402,7 @@ std::uint64_t crash_each(const std::string& root, const std::function<void()>& p
       const bool hit = run(os, work);
       if (hit) os.lose_power(loss, static_cast<unsigned>(nth));
       after(os);
-      if (!hit) return points * std::size(kLosses);
+      if (!hit) return (nth - 1) / step * std::size(kLosses);
     }
   }
 }

@@ -115,8 +115,8 @@ class FaultOs : public planesmith::Os, public planesmith::MemoryFiles {
 // The two loops that a fault test is made of. `prepare` makes a fresh tree under root; `work` is what is
 // tested (what it throws as planesmith::Error is swallowed where the fault came about, and passed on where
 // not); `after` checks, with the real operating system, what is left, and usually runs the work again. They
-// return how many faults there are. FAULT_STRIDE=n in the environment tries every nth of them, from the
-// first, where a sanitizer makes each slow.
+// return how many faults there are. With FAULT_STRIDE=n in the environment the first 16 are tried and then
+// every nth, where a sanitizer makes each slow.
 
 // Fails the 1st, 2nd, ... operation that can fail with this errno, until a run ends without meeting its
 // fault.
