@@ -362,7 +362,8 @@ std::uint64_t stride() {
     const char* const text = getenv("FAULT_STRIDE");
     const std::uint64_t n = text == nullptr ? 1 : strtoull(text, nullptr, 10);
     if (n > 1)
-      printf("FAULT_STRIDE: the first faults and one of %llu are tried\n", static_cast<unsigned long long>(n));
+      printf("FAULT_STRIDE: the first faults and one of %llu are tried\n",
+             static_cast<unsigned long long>(n));
     return std::max<std::uint64_t>(n, 1);
   }();
   return value;
