@@ -76,4 +76,14 @@ python_with() {
   fi
   PATH=$venv/bin:$PATH
 }
+# follow COMMAND...: succeeds, and so does what it says comes next, from a shell that stands elsewhere than the command only if
+# its paths are absolute.
+follow() {
+  expect 0 "$@" || return
+  grep '^next: ' "$WORK/err" | sed 's/^next: //' >"$WORK/next"
+  [ "$(wc -l <"$WORK/next")" = 1 ] || { fail "no next step: $*"; return; }
+  expect 0 bash -e "$WORK/next" || { fail "  that is the next step of: $*"; cat "$WORK/next"; }
+}
+# A next step that writes nothing more has none of its own.
+ends() { expect 0 "$@"; ! grep '^next: ' "$WORK/err" || fail "has a next step: $*"; }
 finish() { [ "$failures" = 0 ] && echo "ok" || { echo "$failures failed"; exit 1; }; }

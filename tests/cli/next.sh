@@ -5,17 +5,6 @@
 D="$WORK/here/it's \"a\" \$place"
 mkdir "$D" && cp -r "$GOLDEN/ds4-mini/checkpoint" "$D/ck" && chmod -R u+w "$D/ck" && cd "$D" || exit 1
 
-# follow COMMAND...: succeeds, and so does what it says comes next, from a shell that stands elsewhere than the command only if
-# its paths are absolute.
-follow() {
-  expect 0 "$@" || return
-  grep '^next: ' "$WORK/err" | sed 's/^next: //' >"$WORK/next"
-  [ "$(wc -l <"$WORK/next")" = 1 ] || { fail "no next step: $*"; return; }
-  expect 0 bash -e "$WORK/next" || { fail "  that is the next step of: $*"; cat "$WORK/next"; }
-}
-# A next step that writes nothing more has none of its own.
-ends() { expect 0 "$@"; ! grep '^next: ' "$WORK/err" || fail "has a next step: $*"; }
-
 for world in 1 2; do
   follow build-planescache ck -o "c $world" --store "s $world" --world $world --ckpt-id "an 'id'"
   follow build-planescache ck -o "one $world" --world $world --rank 0 --ckpt-id x
