@@ -11,8 +11,9 @@ namespace planesmith::chunks {
 class FrameFeed {
  public:
   virtual ~FrameFeed() = default;
-  // The frames that will be read, ascending. Called once, before the first read.
-  virtual void expect(std::span<const std::size_t> frames) = 0;
+  // The frames that will be read, ascending, in batches: all of one are read before any of the next. Called
+  // once, before the first read.
+  virtual void expect(std::span<const std::span<const std::size_t>> batches) = 0;
   // One of the expected frames before `end` that was not returned yet, as soon as one is here: the first to
   // arrive, so that none waits for a slower one. There must be one. May be called by several threads.
   struct Arrived {

@@ -52,6 +52,7 @@ class FrameUnpacker {
   void check_parts() const;
   void check_space() const;
   // Unpacking it (unpack_frames.cc).
+  std::vector<std::span<const std::size_t>> batches() const;
   void unpack_batches(Target& target);
   void unpack_frames(const Target& target, std::span<const std::size_t> frames);
   ConstBytes content_of(FrameReader& reader, ConstBytes frame, std::size_t f, const std::string& part) const;

@@ -48,7 +48,23 @@ UnpackResult FrameUnpacker::run() {
   return result_;
 }
 
+// The needed frames, cut where a later run can continue.
+std::vector<std::span<const std::size_t>> FrameUnpacker::batches() const {
+  std::vector<std::span<const std::size_t>> out;
+  for (std::size_t begin = 0, end = 0; begin < needed_.size(); begin = end) {
+    for (std::uint64_t content = 0; end < needed_.size() && content < kBatch; ++end) {
+      if (options_.stream_delete && end != begin &&
+          m_.frames[needed_[end]].part != m_.frames[needed_[end - 1]].part)
+        break;
+      content += m_.grid().size(needed_[end]);
+    }
+    out.push_back(std::span(needed_).subspan(begin, end - begin));
+  }
+  return out;
+}
+
 void FrameUnpacker::unpack_batches(Target& target) {
+  const std::vector<std::span<const std::size_t>> all = batches();
   std::uint64_t total = 0;
   for (const std::size_t f : needed_) total += m_.grid().size(f);
   context_.progress.begin(feed_ ? "fetching and unpacking" : "unpacking", total);
@@ -57,21 +73,14 @@ void FrameUnpacker::unpack_batches(Target& target) {
       if (f < written_.size()) written_[f] = false;  // one of its files needs it again
     save_state(target);                              // the journal extends this record
     journal_->begin(written_);
-    feed_->expect(needed_);
+    feed_->expect(all);
   }
   if (input_ >= 0) stream_ = std::make_unique<ByteSource>(input_, std::vector<std::string>(), context_);
-  for (std::size_t begin = 0; begin < needed_.size();) {
-    std::size_t end = begin;
-    for (std::uint64_t content = 0; end < needed_.size() && content < kBatch; ++end) {
-      if (options_.stream_delete && end != begin &&
-          m_.frames[needed_[end]].part != m_.frames[needed_[end - 1]].part)
-        break;
-      content += m_.grid().size(needed_[end]);
-    }
-    unpack_frames(target, std::span(needed_).subspan(begin, end - begin));
-    const std::size_t done = needed_[end - 1] + 1;
+  for (const std::span<const std::size_t> batch : all) {
+    unpack_frames(target, batch);
+    const std::size_t done = batch.back() + 1;
     install(target, done);
-    if (end < needed_.size()) {
+    if (batch.data() != all.back().data()) {
       for (std::size_t i = installed_; i < jobs_.size() && jobs_[i].first < done; ++i)
         if (!jobs_[i].kept) target.sync_staged(i, m_.layout.members()[jobs_[i].member]);
       target.sync_directories();
@@ -80,7 +89,6 @@ void FrameUnpacker::unpack_batches(Target& target) {
       if (feed_) journal_->begin({});
       if (options_.stream_delete) remove_parts_before(frames_done_);
     }
-    begin = end;
   }
   install(target, m_.frames.size());
   if (stream_) {  // reads to the end, so that the pipe's writer does not fail and excess bytes are noticed

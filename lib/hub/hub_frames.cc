@@ -25,19 +25,49 @@ RemoteRange HubFrames::range_of(const Run& run) const {
   return {.file = first.part, .offset = first.offset, .size = last.offset + last.size - first.offset};
 }
 
-// Joins adjacent frames of a part into one range, up to a limit.
-void HubFrames::expect(std::span<const std::size_t> frames) {
-  std::uint64_t total = 0;
-  for (const std::size_t f : frames) total += manifest_.frames[f].size;
-  const std::uint64_t most = range_size(total, options_);
+// Joins adjacent frames of a part into one range, up to a limit. The connections are spread over the parts of
+// a batch, each of them over neighbouring parts from front to back, because neighbouring frames are of one
+// file, and threads that write into one file wait for each other. No part is in two lanes: a server that
+// ignores ranges sends a part from its front, so that what comes first in it must be wanted first.
+std::vector<HubFrames::Run> HubFrames::runs_of(std::span<const std::size_t> frames,
+                                               std::uint64_t most) const {
+  std::vector<std::vector<Run>> parts;
   for (const std::size_t f : frames) {
     const chunks::FrameEntry& frame = manifest_.frames[f];
-    const RemoteRange before = runs_.empty() ? RemoteRange{} : range_of(runs_.back());
-    const bool joined = !runs_.empty() && runs_.back().end == f && before.file == frame.part &&
+    const RemoteRange before = parts.empty() ? RemoteRange{} : range_of(parts.back().back());
+    const bool same_part = !parts.empty() && before.file == frame.part;
+    const bool joined = same_part && parts.back().back().end == f &&
                         before.offset + before.size == frame.offset && before.size + frame.size <= most;
-    if (!joined) runs_.push_back({.begin = f, .given = f});
-    runs_.back().end = f + 1;
+    if (!same_part) parts.emplace_back();
+    if (!joined) parts.back().push_back({.begin = f, .given = f});
+    parts.back().back().end = f + 1;
   }
+  const std::size_t lanes = std::min(static_cast<std::size_t>(options_.connections), parts.size());
+  std::vector<std::vector<Run>> by_lane(lanes);
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    std::vector<Run>& lane = by_lane[p * lanes / parts.size()];
+    lane.insert(lane.end(), parts[p].begin(), parts[p].end());
+  }
+  std::vector<Run> runs;
+  for (std::size_t i = 0, before = SIZE_MAX; before != runs.size(); ++i) {
+    before = runs.size();
+    for (const std::vector<Run>& lane : by_lane)
+      if (i < lane.size()) runs.push_back(lane[i]);
+  }
+  return runs;
+}
+
+void HubFrames::expect(std::span<const std::span<const std::size_t>> batches) {
+  std::uint64_t total = 0;
+  for (const auto& batch : batches)
+    for (const std::size_t f : batch) total += manifest_.frames[f].size;
+  range_of_.resize(manifest_.frames.size());
+  for (const auto& batch : batches)
+    for (const Run& run : runs_of(batch, range_size(total, options_))) {
+      std::fill(range_of_.begin() + static_cast<std::ptrdiff_t>(run.begin),
+                range_of_.begin() + static_cast<std::ptrdiff_t>(run.end), runs_.size());
+      runs_.push_back(run);
+    }
   std::vector<RemoteSource> parts;
   for (const FileEntry& part : manifest_.parts) {
     const std::string path = directory_.empty() ? part.path : join(directory_, part.path);
@@ -91,15 +121,11 @@ bool HubFrames::read_again(std::size_t f, ConstBytes& frame) {
 }
 
 void HubFrames::done(std::size_t f) {
-  std::size_t range = 0;
+  const std::size_t range = range_of_[f];
   bool whole = false;
   {
     const std::lock_guard lock(mutex_);
     again_.erase(f);
-    range = static_cast<std::size_t>(
-        std::upper_bound(runs_.begin(), runs_.end(), f,
-                         [](std::size_t frame, const Run& run) { return frame < run.end; }) -
-        runs_.begin());
     Run& run = runs_[range];
     whole = ++run.done == run.end - run.begin;
   }

@@ -20,7 +20,7 @@ class HubFrames : public chunks::FrameFeed {
   HubFrames(const Source& source, std::string directory, const chunks::ChunkManifest& manifest,
             const RangeOptions& options, const Context& context);
 
-  void expect(std::span<const std::size_t> frames) override;
+  void expect(std::span<const std::span<const std::size_t>> batches) override;
   Arrived next(std::size_t end) override;
   bool read_again(std::size_t f, ConstBytes& frame) override;
   void done(std::size_t f) override;
@@ -37,6 +37,7 @@ class HubFrames : public chunks::FrameFeed {
     int times = 0;
     std::vector<std::uint8_t> bytes{};
   };
+  std::vector<Run> runs_of(std::span<const std::size_t> frames, std::uint64_t most) const;
   RemoteRange range_of(const Run& run) const;
   std::vector<RangeFront> wanted(std::size_t end);
 
@@ -46,10 +47,11 @@ class HubFrames : public chunks::FrameFeed {
   const RangeOptions options_;
   const Context& context_;
   std::unique_ptr<RangeReader> reader_;
-  std::mutex turn_;            // held by the one thread that waits for bytes; the others wait for it
-  std::mutex mutex_;           // guards what follows
-  std::vector<Run> runs_;      // by range
-  std::size_t first_run_ = 0;  // the first run with frames that were not returned
+  std::vector<std::size_t> range_of_;  // by frame
+  std::mutex turn_;                    // held by the one thread that waits for bytes; the others wait for it
+  std::mutex mutex_;                   // guards what follows
+  std::vector<Run> runs_;              // by range
+  std::size_t first_run_ = 0;          // the first run with frames that were not returned
   std::map<std::size_t, Again> again_;
 };
 

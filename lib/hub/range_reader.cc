@@ -10,10 +10,10 @@
 namespace planesmith::hub {
 namespace {
 
-// Threads that transfer. Of sixteen threads and connections, four with four connections each move most: two
-// leave the network waiting, eight are in the way of those who unpack (docs/PERFORMANCE.md).
+// Threads that transfer. One receives 1.4 GB/s at most; of sixteen threads, eight move most
+// (docs/PERFORMANCE.md).
 int loops_for(const RangeOptions& options, const Context& context) {
-  constexpr int kMost = 8, kConnectionsEach = 4, kThreadsEach = 4;
+  constexpr int kMost = 8, kConnectionsEach = 2, kThreadsEach = 2;
   return std::clamp(std::min(options.connections / kConnectionsEach, context.threads / kThreadsEach), 1,
                     kMost);
 }

@@ -180,8 +180,8 @@ RangeInFlight* RangeTable::complete(RangeInFlight& range, std::uint64_t n, bool 
 
 // The next range of the same file that is neither running nor done.
 RangeInFlight* RangeTable::following(const RangeInFlight& range) {
-  for (std::size_t r = range.index + 1; r < in_order_ && ranges_[r].want.file == range.want.file; ++r)
-    if (ranges_[r].state == RangeState::idle) return &ranges_[r];
+  for (std::size_t r = range.index + 1; r < in_order_; ++r)
+    if (ranges_[r].want.file == range.want.file && ranges_[r].state == RangeState::idle) return &ranges_[r];
   return nullptr;
 }
 

@@ -15,7 +15,7 @@ using namespace planesmith::hub;
 
 namespace {
 
-constexpr std::size_t kParts = 2, kFramesOfPart = 15, kFrames = kParts * kFramesOfPart;
+constexpr std::size_t kParts = 6, kFramesOfPart = 5, kFrames = kParts * kFramesOfPart;
 constexpr std::uint64_t kFrame = 20 * kKiB;
 
 std::vector<std::vector<std::uint8_t>> make_parts() {
@@ -26,19 +26,25 @@ std::vector<std::vector<std::uint8_t>> make_parts() {
   return parts;
 }
 
-// A set whose ranges are three frames each: eight connections, two threads.
+// A set whose ranges are two or three frames each: eight connections, two threads.
 struct Set {
-  explicit Set(RangeServer::Rule rule)
+  explicit Set(RangeServer::Rule rule, const std::vector<std::size_t>& ends = {kFrames},
+               const RangeOptions& options = {.connections = 8, .memory = 512 * kKiB})
       : server(parts, std::move(rule)), source(Source::parse(server.url(""), posix())) {
     for (std::size_t f = 0; f < kFrames; ++f)
       manifest.frames.push_back(
           {.part = f / kFramesOfPart, .offset = f % kFramesOfPart * kFrame, .size = kFrame, .xxh3 = {}});
     for (std::size_t p = 0; p < kParts; ++p)
       manifest.parts.push_back({.path = std::to_string(p), .size = kFramesOfPart * kFrame});
-    frames.emplace(source, "", manifest, RangeOptions{.connections = 8, .memory = 512 * kKiB}, context);
+    frames.emplace(source, "", manifest, options, context);
     std::vector<std::size_t> all(kFrames);
     std::iota(all.begin(), all.end(), 0);
-    frames->expect(all);
+    std::vector<std::span<const std::size_t>> batches;
+    for (std::size_t begin = 0; const std::size_t end : ends) {
+      batches.push_back(std::span(all).subspan(begin, end - begin));
+      begin = end;
+    }
+    frames->expect(batches);
   }
   bool is_frame(std::size_t f, ConstBytes bytes) const {
     return std::ranges::equal(
@@ -81,11 +87,34 @@ TEST_CASE("a frame that does not arrive holds up no other one, even with little 
   CHECK(set.take(kFrames - 2, kFrames) == all_but(0, kFrames, {1, 2}));
 }
 
-TEST_CASE("frames beyond the end are given later, even if a range has both") {
-  Set set([](const RangeServer::Request&) -> RangeServer::Reply { return {}; });
+TEST_CASE("frames of a later batch are given later") {
+  Set set([](const RangeServer::Request&) -> RangeServer::Reply { return {}; }, {7, 20, kFrames});
   CHECK(set.take(7, 7) == all_but(0, 7, {}));
   CHECK(set.take(13, 20) == all_but(7, 20, {}));
   CHECK(set.take(kFrames - 20, kFrames) == all_but(20, kFrames, {}));
+}
+
+TEST_CASE("connections are spread over the parts") {
+  Set set([](const RangeServer::Request&) -> RangeServer::Reply { return {.most = 1, .stalls = true}; },
+          {kFrames}, {.connections = 2, .memory = 512 * kKiB});
+  std::set<std::string> asked;
+  while (asked.size() < 2)
+    for (const RangeServer::Request& request : set.server.requests()) asked.insert(request.path);
+  CHECK(asked == std::set<std::string>{"0", "3"});
+}
+
+// The parts that come first fill the memory, and no other may have to wait for it forever.
+TEST_CASE("a server that ignores ranges, more parts than connections, and hardly any memory") {
+  for (const int connections : {1, 2, 4, 8})
+    for (const std::vector<std::size_t>& ends : {std::vector<std::size_t>{kFrames}, {7, 20, kFrames}}) {
+      Set set([](const RangeServer::Request&) -> RangeServer::Reply { return {.status = 200}; }, ends,
+              {.connections = connections, .memory = kFrame});
+      std::size_t begin = 0;
+      for (const std::size_t end : ends) {
+        CHECK(set.take(end - begin, end) == all_but(begin, end, {}));
+        begin = end;
+      }
+    }
 }
 
 TEST_CASE("several threads get each frame once") {
