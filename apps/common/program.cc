@@ -191,6 +191,7 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
   add_help_sections(app);
   app.get_formatter()->column_width(36);
   keep_standard_streams_apart();
+  enlarge_descriptor_table();
   load_no_plugins();
 
   const auto started = std::chrono::steady_clock::now();

@@ -1,5 +1,6 @@
 #include "base/machine.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -74,6 +75,18 @@ const CgroupLimits& own_limits() {
   return limits;
 }
 
+// The limit on open files, after raising the soft one to the hard one.
+std::uint64_t most_open_files() {
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 256;
+  if (limit.rlim_cur < limit.rlim_max) {
+    struct rlimit raised = limit;
+    raised.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  }
+  return limit.rlim_cur == RLIM_INFINITY ? std::uint64_t{1} << 20 : limit.rlim_cur;
+}
+
 }  // namespace
 
 CgroupLimits cgroup_limits(const std::string& membership, const std::string& root) {
@@ -114,22 +127,21 @@ std::uint64_t default_memory() {
 }
 
 std::uint64_t open_files_left() {
-  struct rlimit limit {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 256;
-  if (limit.rlim_cur < limit.rlim_max) {
-    struct rlimit raised = limit;
-    raised.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
-  }
+  const std::uint64_t most = most_open_files();
   std::uint64_t open = 16;  // a guess where /proc is not mounted
   std::error_code error;
   if (std::filesystem::directory_iterator list("/proc/self/fd", error), end; !error) {
     open = 0;
     for (; list != end && !error; list.increment(error)) ++open;
   }
-  return limit.rlim_cur == RLIM_INFINITY ? std::uint64_t{1} << 20
-         : limit.rlim_cur > open         ? limit.rlim_cur - open
-                                         : 0;
+  return most > open ? most - open : 0;
+}
+
+void enlarge_descriptor_table() {
+  constexpr std::uint64_t kEnough = 4096;
+  const int last =
+      fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, static_cast<int>(std::min(most_open_files(), kEnough)) - 1);
+  if (last >= 0) ::close(last);  // the table stays as large
 }
 
 }  // namespace planesmith

@@ -19,6 +19,11 @@ std::uint64_t default_memory();
 // How many more files this process may open now. Raises the soft limit to the hard one first.
 std::uint64_t open_files_left();
 
+// Makes the kernel's table of this process's descriptors large enough for all files that a run opens. To be
+// called before any thread is started: the kernel enlarges the table of a process with threads in steps, each
+// of which takes 20 to 50 ms, and all threads that open a file wait for it.
+void enlarge_descriptor_table();
+
 // The tightest limits of the control groups that a process is in and of the groups above them; 0: no limit.
 struct CgroupLimits {
   double cpus = 0;           // processor seconds per second

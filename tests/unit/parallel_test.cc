@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <fstream>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -147,4 +148,19 @@ TEST_CASE("limits of control groups") {
   CHECK(hardware_threads() >= 1);
   CHECK(default_memory() >= kMiB);
   CHECK(open_files_left() > 0);
+}
+
+// "FDSize:	256"
+std::uint64_t size_of_descriptor_table() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("FDSize:")) return std::stoull(line.substr(7));
+  return 0;
+}
+
+TEST_CASE("the table of descriptors has its size before the first thread") {
+  const std::uint64_t left = open_files_left();
+  enlarge_descriptor_table();
+  CHECK(open_files_left() == left);
+  CHECK(size_of_descriptor_table() >= std::min<std::uint64_t>(left, 4096));
 }
