@@ -237,7 +237,7 @@ std::string flock_holder(const File& file) {
 void wait_until(const Context& context, const std::function<bool()>& take,
                 const std::function<std::string()>& message) {
   const auto start = std::chrono::steady_clock::now();
-  // Short pauses first, for threads of this run, which hold a lock briefly; other processes hold it longer.
+  // Short pauses first: most locks are held briefly.
   constexpr std::chrono::microseconds kLongest = std::chrono::milliseconds(20);
   std::chrono::microseconds pause(100);
   for (bool said = false; !take(); pause = std::min(2 * pause, kLongest)) {

@@ -184,6 +184,7 @@ bool PackSink::comparable(std::uint64_t key) const {
 }
 
 void PackSink::list(std::uint64_t key, bool present) const {
+  const std::lock_guard<std::mutex> turn(listing_);
   const File lock = engine_lock();
   std::vector<std::uint64_t> keys = listed();
   std::erase(keys, key);

@@ -109,6 +109,8 @@ class PackSink : public Sink {
   const std::string stem_;  // name without suffix
   const OutputDir dir_;
   const Records records_;
+  // This run's threads wait for it, not for the engine's lock with its pauses.
+  mutable std::mutex listing_;
 };
 
 }  // namespace planesmith

@@ -321,7 +321,7 @@ class PlanesCacheSink : public Sink {
 
  private:
   void write_meta(const Dir& dir) {
-    const std::vector<LockFile> held = records_.lock();
+    const Records::Turn turn = records_.lock();
     const std::string text = format::meta_json(spec_.meta), name(format::kMetaName);
     const std::optional<struct stat> there = dir.look(name);
     if (!there || S_ISLNK(there->st_mode)) {

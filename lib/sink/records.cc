@@ -79,7 +79,7 @@ void Records::refuse_other_source() const {
 }
 
 void Records::claim() const {
-  const std::vector<LockFile> held = lock();
+  const Turn turn = lock();
   refuse_other_source();
   if (source_.empty()) return;
   if (const std::string other = claimed(); !other.empty() && other != source_ && in_work())
@@ -173,7 +173,7 @@ std::optional<Record> Records::find(std::uint64_t layer) const {
 }
 
 void Records::put(std::uint64_t layer, const Record& record) const {
-  const std::vector<LockFile> held = lock();
+  const Turn turn = lock();
   // Another run may have claimed the artifact before this one locked a layer.
   if (const std::string other = claimed(); !other.empty() && !source_.empty() && other != source_)
     throw Error(ErrorCode::usage, dir_.path(),
@@ -183,7 +183,7 @@ void Records::put(std::uint64_t layer, const Record& record) const {
 }
 
 void Records::forget(std::uint64_t layer) const {
-  const std::vector<LockFile> held = lock();
+  const Turn turn = lock();
   const Dir& dir = dir_.get();
   if (const std::shared_ptr<const Manifest> whole = manifest()) {
     // Split the manifest into records again, so that other layers stay known.
@@ -201,16 +201,17 @@ void Records::forget(std::uint64_t layer) const {
 }
 
 bool Records::try_lock(std::uint64_t layer, std::vector<LockFile>& held) const {
-  const std::vector<LockFile> whole = lock();
+  const Turn turn = lock();
   return LockFile::try_take(dir_.get(), format::layer_lock(prefix_, layer), held, context_.group_shared);
 }
 
-std::vector<LockFile> Records::lock() const {
-  return wait_for_lock(context_, dir_.get(), format::records_lock(prefix_));
+Records::Turn Records::lock() const {
+  std::unique_lock thread(turn_);
+  return {std::move(thread), wait_for_lock(context_, dir_.get(), format::records_lock(prefix_))};
 }
 
 bool Records::seal(const std::vector<std::uint64_t>& layers) const {
-  const std::vector<LockFile> held = lock();
+  const Turn turn = lock();
   std::vector<Manifest> found;
   for (const std::uint64_t layer : layers) {
     std::optional<Record> record = find(layer);

@@ -58,7 +58,11 @@ class Records {
   bool try_lock(std::uint64_t layer, std::vector<LockFile>& held) const;
   // Waits for the lock on the whole artifact. Do not hold it around put(), forget(), claim() or try_lock(),
   // which take it themselves.
-  std::vector<LockFile> lock() const;
+  struct Turn {
+    std::unique_lock<std::mutex> thread;  // this run's threads wait for it, not for the file with its pauses
+    std::vector<LockFile> process;        // released first
+  };
+  Turn lock() const;
 
   // Merges the records of these layers into the manifest and removes them. False: a layer has no record.
   bool seal(const std::vector<std::uint64_t>& layers) const;
@@ -76,6 +80,8 @@ class Records {
   const Context& context_;
   const OutputDir& dir_;
   const std::string prefix_, manifest_, source_;
+
+  mutable std::mutex turn_;
 
   // The manifest as last read, so that tens of thousands of digests are not parsed for each layer. Several
   // threads ask for layers.
