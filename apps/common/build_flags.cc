@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 
 #include "base/file.h"
 #include "base/size.h"
@@ -104,6 +105,9 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
   target.check_space = !flags.output.no_space_check;
   if (flags.output.group_shared) share_with_group(context);
 
+  // A GPU's driver takes some 0.3 s to start: meanwhile the headers are read.
+  std::future<std::unique_ptr<Backend>> starting =
+      std::async(std::launch::async | std::launch::deferred, make_backend, backend_of(flags.backend));
   const Checkpoint checkpoint = Checkpoint::open(context, flags.checkpoint);
   const Model model = find_experts(checkpoint, request.drafts);
   choose_files(context, flags.files, model, request);
@@ -112,7 +116,7 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
     StreamBuffers{context};  // refuse a cap that is too small for hashing now, not later
   const Plan plan = make_plan(model, request);
   target.source = source_fingerprint(context, checkpoint, model);
-  const std::unique_ptr<Backend> backend = make_backend(backend_of(flags.backend));
+  const std::unique_ptr<Backend> backend = starting.get();
   const Workforce force = plan_workforce(context, checkpoint, model, plan, *backend);
 
   if (flags.dry_run) {

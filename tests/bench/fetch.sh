@@ -3,7 +3,7 @@
 # without a limit, and unpacking the same set from local parts. Prints a line each; never part of ctest.
 #   BIN=build/release/bin bash tests/bench/fetch.sh [MEGABYTES]
 set -euo pipefail
-BIN=${BIN:?directory of the built programs} SOURCE=${SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)} size=${1:-1000}
+BIN=$(realpath "${BIN:?directory of the built programs}") SOURCE=${SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)} size=${1:-1000}
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/planesmith-bench.XXXXXX")
 server=''
 trap '[ -z "$server" ] || kill "$server"; rm -rf "$WORK"' EXIT
