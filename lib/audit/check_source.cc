@@ -15,6 +15,7 @@
 #include "base/parallel.h"
 #include "checkpoint/tensor_name.h"
 #include "quant/quantize.h"
+#include "rewrite/float_experts.h"
 
 namespace planesmith {
 namespace {
@@ -95,13 +96,6 @@ Xxh3 digest(const Context& context, const std::string& path, const Tensor& tenso
     context.progress.advance(buffer.size());
   }
   return combine(blocks);
-}
-
-std::optional<FloatType> float_type(Dtype dtype) {
-  if (dtype == Dtype::bf16) return FloatType::bf16;
-  if (dtype == Dtype::f16) return FloatType::f16;
-  if (dtype == Dtype::f32) return FloatType::f32;
-  return std::nullopt;
 }
 
 // Whether both hold the same numbers, in two float types.

@@ -34,13 +34,9 @@ std::vector<std::uint8_t> bytes_of(const Context& context, const Checkpoint& che
 
 // A scalar of any float type, as translate widens it.
 float scalar_of(const Context& context, const Checkpoint& checkpoint, const View& view) {
-  const std::optional<FloatType> type = float_type(view.dtype());
-  if (!type)
-    throw Error(checkpoint.shard_path(*view.tensor),
-                fmt::format("has dtype {}; a float was expected", dtype_text(*view.tensor)))
-        .in_tensor(view.tensor->name);
-  const std::vector<std::uint8_t> bytes = bytes_of(context, checkpoint, view, 0, bytes_of(*type));
-  return value_at({bytes.data(), *type, 1}, 0);
+  const FloatType type = float_type(checkpoint, view);
+  const std::vector<std::uint8_t> bytes = bytes_of(context, checkpoint, view, 0, bytes_of(type));
+  return value_at({bytes.data(), type, 1}, 0);
 }
 
 // The values of one side of the comparison, a few rows at a time.

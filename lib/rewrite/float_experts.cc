@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/tensor_name.h"
+#include "rewrite/modules.h"
 
 namespace planesmith {
 namespace {
@@ -185,6 +186,14 @@ std::optional<FloatType> float_type(Dtype dtype) {
     default:
       return std::nullopt;
   }
+}
+
+FloatType float_type(const Checkpoint& checkpoint, const View& view) {
+  if (const std::optional<FloatType> type = float_type(view.dtype())) return *type;
+  throw Error(checkpoint.shard_path(*view.tensor),
+              fmt::format("has dtype {}; a float was expected", dtype_text(*view.tensor)))
+      .in_tensor(view.tensor->name)
+      .at(view.tensor->described_at);
 }
 
 void refuse_nonfinite(const Checkpoint& checkpoint, const FloatMatrix& matrix, const FloatValues& values,

@@ -11,6 +11,8 @@
 
 namespace planesmith {
 
+struct View;  // rewrite/modules.h
+
 struct FloatMatrix {
   const Tensor* tensor = nullptr;  // that holds the matrix, alone or fused
   std::uint64_t offset = 0;        // bytes, from the start of the tensor's data
@@ -42,5 +44,7 @@ void refuse_nonfinite(const Checkpoint& checkpoint, const FloatMatrix& matrix, c
 
 // None: not a float type that can be quantized.
 std::optional<FloatType> float_type(Dtype dtype);
+// The same of a view that has to hold floats; the error names the tensor and its place in the header.
+FloatType float_type(const Checkpoint& checkpoint, const View& view);
 
 }  // namespace planesmith

@@ -84,14 +84,6 @@ class Translation {
         .at(weight.tensor->described_at);
   }
 
-  FloatType float_of(const View& view) const {
-    if (const std::optional<FloatType> type = float_type(view.dtype())) return *type;
-    throw Error(checkpoint_.shard_path(*view.tensor),
-                fmt::format("has dtype {}; a float was expected", dtype_text(*view.tensor)))
-        .in_tensor(view.tensor->name)
-        .at(view.tensor->described_at);
-  }
-
   void take(const View& view) {
     if (taken_.insert(view.tensor).second) shards_.replace(*view.tensor);
   }
@@ -109,7 +101,7 @@ class Translation {
   }
   void widen(const QuantModule& module, const View& view, std::string_view word) {
     const std::string name = fmt::format("{}.{}", module.name, word);
-    const FloatType type = float_of(view);
+    const FloatType type = float_type(checkpoint_, view);
     if (type == FloatType::f32) return copy(module, view, word, Dtype::f32, view.shape);
     take(view);
     add(view, std::make_unique<WidenJob>(name, view.shape, place_of(checkpoint_, view), type));
@@ -124,13 +116,13 @@ class Translation {
       take(*view);
       add(*view,
           std::make_unique<WidenJob>(fmt::format("{}.{}", module.name, word), std::vector<std::uint64_t>{},
-                                     place_of(checkpoint_, *view), float_of(*view)));
+                                     place_of(checkpoint_, *view), float_type(checkpoint_, *view)));
       changed_ = true;
     } else if (const View* reciprocal = module.part(inverse)) {
       take(*reciprocal);
-      add(*reciprocal,
-          std::make_unique<ReciprocalJob>(fmt::format("{}.{}", module.name, word), reciprocal->tensor->name,
-                                          place_of(checkpoint_, *reciprocal), float_of(*reciprocal)));
+      add(*reciprocal, std::make_unique<ReciprocalJob>(
+                           fmt::format("{}.{}", module.name, word), reciprocal->tensor->name,
+                           place_of(checkpoint_, *reciprocal), float_type(checkpoint_, *reciprocal)));
       changed_ = true;
     }
   }
