@@ -6,8 +6,6 @@
 namespace planesmith {
 namespace {
 
-constexpr std::uint64_t kDivides = 512;  // values of a piece: whole batches of the kernels
-
 // Pieces stay in the caches from the read to the write. NVFP4's pass twice, since the largest magnitude comes
 // first.
 class CpuQuantizer : public Quantizer {
@@ -47,7 +45,7 @@ class CpuQuantizer : public Quantizer {
   static bool for_pieces(const FloatStream& stream, Bytes in, Do work) {
     for (std::size_t m = 0; m < stream.matrices.size(); ++m) {
       const auto [type, count] = stream.matrices[m];
-      const std::uint64_t step = in.size() / bytes_of(type) / kDivides * kDivides;
+      const std::uint64_t step = in.size() / bytes_of(type) / kPieceUnit * kPieceUnit;
       for (std::uint64_t first = 0; first < count; first += step) {
         const std::uint64_t n = std::min(step, count - first);
         const Bytes piece = in.first(n * bytes_of(type));

@@ -24,6 +24,10 @@ struct FloatStream {
   std::function<void(std::size_t matrix, std::uint64_t first, ConstBytes nibbles, ConstBytes scales)> write;
 };
 
+// Every piece but a matrix's last has a multiple of this many values: whole batches of the kernels, which are
+// at most 16 groups of 32 values.
+inline constexpr std::uint64_t kPieceUnit = 512;
+
 class Quantizer {
  public:
   virtual ~Quantizer() = default;

@@ -14,8 +14,6 @@
 namespace planesmith::cuda {
 namespace {
 
-constexpr std::uint64_t kDivides = 512;  // values of a piece
-
 // One half of the room, in the hands of the device until the event has happened.
 class Half {
  public:
@@ -113,7 +111,7 @@ class CudaQuantizer : public Quantizer {
     unsigned turn = 0;
     for (std::size_t m = 0; m < matrices.size(); ++m) {
       const auto [type, count] = stream.matrices[m];
-      const std::uint64_t step = half / bytes_of(type) / kDivides * kDivides;
+      const std::uint64_t step = half / bytes_of(type) / kPieceUnit * kPieceUnit;
       for (std::uint64_t first = 0; first < count; first += step, turn ^= 1) {
         halves_[turn].wait(gpu_);
         const Bytes piece = room.subspan(turn * half, std::min(step, count - first) * bytes_of(type));
@@ -134,7 +132,7 @@ class CudaQuantizer : public Quantizer {
     };
     const std::uint64_t half = room.size() / 2, group = group_of(to);
     // Of a group: half a byte a value, and one for the scale.
-    const std::uint64_t step = half / (group / 2 + 1) * group / kDivides * kDivides;
+    const std::uint64_t step = half / (group / 2 + 1) * group / kPieceUnit * kPieceUnit;
     std::optional<Piece> on_its_way;
     unsigned turn = 0;
     const auto write = [&] {  // what the other half gets
