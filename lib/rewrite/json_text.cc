@@ -45,6 +45,11 @@ std::size_t skip_value(const std::string& text, std::size_t at) {
   return at;
 }
 
+// A key may be spelled with escapes.
+bool is_key(const std::string& text, std::size_t begin, std::size_t end, std::string_view name) {
+  return Json::parse(text.substr(begin, end - begin)) == name;
+}
+
 // The member of the object whose brace is at `open`. Of several with this name the last, which readers use.
 Member find_member(const std::string& text, std::size_t open, std::string_view name) {
   Member member;
@@ -55,7 +60,7 @@ Member find_member(const std::string& text, std::size_t open, std::string_view n
     std::size_t end = skip_value(text, value);
     const std::size_t comma = end;
     while (end > value && std::isspace(static_cast<unsigned char>(text[end - 1])) != 0) --end;
-    if (text.substr(at + 1, key_end - at - 2) == name) member = {at, value, end};
+    if (is_key(text, at, key_end, name)) member = {at, value, end};
     if (comma >= text.size() || text[comma] != ',') break;
     at = skip_space(text, comma + 1);
   }
