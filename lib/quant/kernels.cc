@@ -16,10 +16,19 @@ namespace planesmith {
 namespace {
 
 #if defined(__x86_64__)
-// clang 14's __builtin_cpu_supports does not know f16c.
-bool has_f16c() {
+// What avx2.cc is compiled for; without LZCNT its instruction would run as another one and count otherwise.
+// clang 14's __builtin_cpu_supports does not know F16C and LZCNT.
+bool has_avx2() {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+         __builtin_cpu_supports("popcnt") && __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0 &&
+         __get_cpuid(0x80000001, &a, &b, &c, &d) != 0 && (c & bit_LZCNT) != 0;
+}
+// What avx512.cc needs in addition.
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vpopcntdq");
 }
 #endif
 
@@ -27,12 +36,9 @@ std::vector<const Kernels*> find_available() {
   std::vector<const Kernels*> available = {&kScalarKernels};
 #if defined(__x86_64__)
   // The builtin also checks that the operating system saves the wide registers.
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2") || !has_f16c()) return available;
+  if (!has_avx2()) return available;
   available.push_back(&kAvx2Kernels);
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vpopcntdq"))
-    available.push_back(&kAvx512Kernels);
+  if (has_avx512()) available.push_back(&kAvx512Kernels);
 #elif defined(__aarch64__)
   available.push_back(&kNeonKernels);  // NEON is part of the base instruction set
 #endif

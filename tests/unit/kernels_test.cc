@@ -7,6 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <string>
 
 #include "base/error.h"
 #include "unit/kernel_inputs.h"
@@ -363,6 +367,32 @@ TEST_CASE("kernels are chosen by name") {
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::usage);
   }
+}
+
+TEST_CASE("the processor is asked for every extension that kernels are compiled for") {
+  const auto text_of = [](const char* path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string asked = text_of(SOURCE_DIR "/lib/quant/kernels.cc");
+  const std::regex region("PLANESMITH_TARGET_BEGIN\\(\\s*\"([^\"]*)\"\\)"), extension("[a-z0-9]+");
+  int checked = 0;
+  for (const char* path : {SOURCE_DIR "/lib/quant/avx2.cc", SOURCE_DIR "/lib/quant/avx512.cc"}) {
+    const std::string text = text_of(path);
+    std::smatch list;
+    REQUIRE(std::regex_search(text, list, region));
+    const std::string extensions = list[1];
+    for (std::sregex_iterator it(extensions.begin(), extensions.end(), extension), end; it != end; ++it) {
+      const std::string name = it->str();
+      CAPTURE(name);
+      std::string bit = "bit_" + name;
+      std::transform(bit.begin() + 4, bit.end(), bit.begin() + 4,
+                     [](char c) { return static_cast<char>('a' <= c && c <= 'z' ? c - 'a' + 'A' : c); });
+      CHECK((asked.find("\"" + name + "\"") != asked.npos || asked.find(bit) != asked.npos));
+      ++checked;
+    }
+  }
+  CHECK(checked > 12);
 }
 
 }  // namespace planesmith::testing
