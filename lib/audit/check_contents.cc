@@ -37,6 +37,7 @@ bool one_value(const std::vector<std::uint8_t>& bytes, std::size_t width) {
   return std::equal(bytes.begin() + static_cast<std::ptrdiff_t>(width), bytes.end(), bytes.begin());
 }
 
+// Begins with a whole element at each of its three places.
 std::vector<std::uint8_t> sample(const File& file, const Tensor& tensor) {
   std::vector<std::uint8_t> bytes(std::min(tensor.size, 3 * kSample));
   if (bytes.size() < 3 * kSample) {
@@ -45,7 +46,7 @@ std::vector<std::uint8_t> sample(const File& file, const Tensor& tensor) {
   }
   const Bytes all = bytes;
   file.read(all.first(kSample), tensor.offset);
-  file.read(all.subspan(kSample, kSample), tensor.offset + tensor.size / 2);
+  file.read(all.subspan(kSample, kSample), tensor.offset + tensor.size / 2 / width(tensor) * width(tensor));
   file.read(all.subspan(2 * kSample), tensor.offset + tensor.size - kSample);
   return bytes;
 }
