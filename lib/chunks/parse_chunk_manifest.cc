@@ -87,21 +87,30 @@ void check_frames(const ChunkManifest& m, const Fields& fields) {
   };
   require(m.frame_size >= kMinFrameSize && m.frame_size <= kMaxFrameSize, "has a frame size out of bounds");
   require(m.part_content == 0 || m.part_content >= m.frame_size, "has parts that hold less than a frame");
-  require(m.frames.size() == m.grid().frames(), "has the wrong number of frames");
+  if (m.frames.size() != m.grid().frames())
+    fields.refuse(fmt::format("has {} frames; a content of {} bytes makes {}", m.frames.size(),
+                              m.layout.size(), m.grid().frames()));
   require(!m.parts.empty(), "has no parts");
-  std::size_t part = 0;
+  std::size_t part = 0, f = 0;
   std::uint64_t at = 0;
-  for (std::size_t f = 0; f < m.frames.size(); ++f) {
+  const auto require_of_frame = [&](bool fine, const char* what) {
+    if (!fine)
+      fields.refuse(fmt::format("{}: frame {} (part {}, offset {}, {} bytes)", what, f, m.frames[f].part,
+                                m.frames[f].offset, m.frames[f].size));
+  };
+  for (; f < m.frames.size(); ++f) {
     const FrameEntry& frame = m.frames[f];
     if (frame.part != part) {
-      require(frame.part == part + 1 && at == m.parts.at(part).size, "has frames that do not fill the parts");
+      require_of_frame(frame.part == part + 1 && at == m.parts[part].size,
+                       "has frames that do not fill the parts");
       part = frame.part;
       at = 0;
     }
-    require(m.part_content == 0 || part == f / m.grid().frames_in_part(), "has a frame in the wrong part");
-    require(part < m.parts.size() && frame.offset == at, "has frames that do not follow each other");
-    require(frame.size != 0 && frame.size <= frame_bound(m.grid().size(f)),
-            "has a frame whose size is out of bounds");
+    require_of_frame(m.part_content == 0 || part == f / m.grid().frames_in_part(),
+                     "has a frame in the wrong part");
+    require_of_frame(part < m.parts.size() && frame.offset == at, "has frames that do not follow each other");
+    require_of_frame(frame.size != 0 && frame.size <= frame_bound(m.grid().size(f)),
+                     "has a frame whose size is out of bounds");
     at += frame.size;
   }
   require(part + 1 == m.parts.size() && at == m.parts.back().size, "has frames that do not fill the parts");

@@ -24,12 +24,15 @@
 namespace planesmith::chunks {
 namespace {
 
+Error not_complete(const ZstdStream& content, std::string_view why) {
+  return content.error(
+      fmt::format("the content is not a complete tar (seen in the frame that begins here): {}", why));
+}
+
 // libarchive over a ZstdStream. Exceptions cannot pass through C code, so they are kept here and rethrown.
 class TarStream {
  public:
-  // name: of the content's source, for messages.
-  TarStream(ZstdStream& content, std::string name, const Context& context)
-      : content_(content), name_(std::move(name)), context_(context) {
+  TarStream(ZstdStream& content, const Context& context) : content_(content), context_(context) {
     if (!in_) throw std::bad_alloc();
     require(archive_read_support_format_tar(in_.get()));
     // Only another tar or zeros may follow a tar's end.
@@ -84,12 +87,10 @@ class TarStream {
     if (result == ARCHIVE_EOF) return false;
     if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return true;
     const char* const why = archive_error_string(in_.get());
-    throw Error(name_, fmt::format("the content is not a complete tar: {}",
-                                   why == nullptr ? "no reason is known" : why));
+    throw not_complete(content_, why == nullptr ? "no reason is known" : why);
   }
 
   ZstdStream& content_;
-  const std::string name_;
   const Context& context_;
   std::exception_ptr failure_;
   std::uint64_t read_ = 0;  // bytes of the tar that libarchive has got
@@ -108,7 +109,7 @@ class StreamUnpacker {
 
   void read(ZstdStream& content) {
     const Utf8Locale utf8;
-    TarStream tar(content, source_, context_);
+    TarStream tar(content, context_);
     while (archive_entry* const entry = tar.next()) {
       context_.check_stop();
       Member member = member_of(entry);
@@ -123,8 +124,7 @@ class StreamUnpacker {
     // Reads what follows the tar's end, so that the last frame's checksum is checked too.
     while (!content.next().empty()) {
     }
-    if (content.zeros_at_end() < kTarEnd)
-      throw Error(source_, "the content is not a complete tar: it has no end; is a part missing?");
+    if (content.zeros_at_end() < kTarEnd) throw not_complete(content, "it has no end; is a part missing?");
   }
 
   UnpackResult install() {

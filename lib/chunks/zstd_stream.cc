@@ -78,19 +78,26 @@ ZstdStream::Head ZstdStream::look_at_frame(Frame& frame) {
       if (batch_.empty()) require_only_zeros();
       return Head::end;
     }
-    if (ZSTD_isError(result)) throw source_.error(position(), ErrorCode::failed, "no zstd frame begins here");
+    if (ZSTD_isError(result))
+      throw source_.error(position(), ErrorCode::failed,
+                          ZSTD_getErrorCode(result) == ZSTD_error_prefix_unknown
+                              ? "no zstd frame begins here"
+                              : fmt::format("the frame that begins here cannot be decompressed: {}",
+                                            ZSTD_getErrorName(result)));
     if (result != 0)
       throw source_.error(position(), ErrorCode::failed,
                           "ends inside a frame; a part is missing or was cut short");
     if (header.frameType == ZSTD_skippableFrame) {
+      const std::uint64_t frame_begin = position();
       // What is skipped between frames of a batch stays in memory as long as they do.
       skipped_ += kSkippableHead + header.frameContentSize;
       if (!batch_.empty() && skipped_ > kReadAhead) return Head::end;
       for (std::uint64_t left = kSkippableHead + header.frameContentSize; left != 0;) {
         const std::size_t n = std::min<std::uint64_t>(left, fill(std::min<std::uint64_t>(left, kReadAhead)));
         if (n == 0)
-          throw source_.error(position(), ErrorCode::failed,
-                              "ends inside a frame; a part is missing or was cut short");
+          throw source_.error(
+              frame_begin, ErrorCode::failed,
+              "the skippable frame that begins here is cut short; a part is missing or damaged");
         begin_ += n;
         left -= n;
         if (batch_.empty() && begin_ >= kReadAhead) forget_used();
@@ -186,7 +193,8 @@ ConstBytes ZstdStream::decompress_piece() {
   return ConstBytes(state_->piece).first(out.pos);
 }
 
-ConstBytes ZstdStream::give(ConstBytes content) {
+ConstBytes ZstdStream::give(ConstBytes content, std::uint64_t frame) {
+  given_from_ = frame;
   const ConstBytes end = content.last(std::min<std::size_t>(content.size(), kTarEnd));
   const auto other = std::find_if(end.rbegin(), end.rend(), [](std::uint8_t byte) { return byte != 0; });
   const auto zeros = static_cast<std::uint64_t>(other - end.rbegin());
@@ -198,9 +206,10 @@ ConstBytes ZstdStream::next() {
   for (;;) {
     if (given_ < batch_.size()) {
       const Frame& frame = batch_[given_++];
-      if (frame.content_size != 0) return give({content_.get() + frame.content, frame.content_size});
+      if (frame.content_size != 0)
+        return give({content_.get() + frame.content, frame.content_size}, frame.position);
     } else if (inside_) {
-      if (const ConstBytes piece = decompress_piece(); !piece.empty()) return give(piece);
+      if (const ConstBytes piece = decompress_piece(); !piece.empty()) return give(piece, piecewise_begin_);
     } else if (!collect_batch() && !inside_) {
       return {};
     }

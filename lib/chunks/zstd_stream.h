@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/context.h"
@@ -23,6 +25,11 @@ class ZstdStream {
   ConstBytes next();
   // The number of zeros at the end of the content returned so far.
   std::uint64_t zeros_at_end() const { return zeros_; }
+  // What is wrong with the content: names the frame of the bytes that next() returned last, by the offset
+  // where it begins.
+  Error error(std::string reason) const {
+    return source_.error(given_from_, ErrorCode::failed, std::move(reason));
+  }
 
  private:
   struct Frame {
@@ -39,7 +46,7 @@ class ZstdStream {
   void forget_used();  // of input_; the batch must be empty
   bool collect_batch();
   ConstBytes decompress_piece();
-  ConstBytes give(ConstBytes content);
+  ConstBytes give(ConstBytes content, std::uint64_t frame);  // frame: its position
   std::uint64_t position() const { return source_.position() - (input_.size() - begin_); }
 
   ByteSource& source_;
@@ -54,6 +61,7 @@ class ZstdStream {
   std::uint64_t skipped_ = 0;                // bytes of skippable frames since the batch was begun
   bool inside_ = false;                      // in a frame that is decompressed piece by piece
   std::uint64_t piecewise_begin_ = 0;        // position of that frame
+  std::uint64_t given_from_ = 0;             // position of the frame whose content was given out last
   std::uint64_t zeros_ = 0;
 };
 

@@ -117,7 +117,7 @@ TEST_CASE("streams that must not be unpacked") {
        "not a complete tar"},
       {"a window of 2 GiB", frame(3 * kGiB, 1, 31), "--memory"},
       {"a skippable frame without an end", little_endian(0x184D2A50, 4) + little_endian(0xFFFFFFFF, 4),
-       "ends inside"},
+       "cut short"},
       {"skippable frames of nothing, a million",
        repeated(little_endian(0x184D2A50, 4) + std::string(4, '\0'), 1'000'000), "not a complete tar"},
       {"empty frames, a million", repeated(kEmptyFrame, 1'000'000), "not a complete tar"},
