@@ -241,7 +241,7 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
 
 void share_with_group(Context& context) {
   context.group_shared = true;
-  ::umask(::umask(0) & ~static_cast<mode_t>(0070));
+  ::umask(file_creation_mask() & ~static_cast<mode_t>(0070));
 }
 
 std::vector<std::uint64_t> parse_number_list(const std::string& text, const std::string& what) {

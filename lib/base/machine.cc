@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -124,6 +125,18 @@ std::uint64_t machine_memory() {
 std::uint64_t default_memory() {
   const std::uint64_t half = std::max(machine_memory() / 2 / kMiB, std::uint64_t{1}) * kMiB;
   return std::min(2 * kGiB, half);
+}
+
+mode_t file_creation_mask(const char* status) {
+  std::ifstream lines(status);
+  for (std::string line; std::getline(lines, line);)  // "Umask:\t0022"
+    if (line.starts_with("Umask:")) return static_cast<mode_t>(std::stoul(line.substr(6), nullptr, 8));
+  static const mode_t mask = [] {
+    const mode_t found = ::umask(077);
+    ::umask(found);
+    return found;
+  }();
+  return mask;
 }
 
 std::uint64_t open_files_left() {

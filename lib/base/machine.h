@@ -1,5 +1,7 @@
-// What this process may use of the machine: its processors, memory and open files.
+// What this process may use of the machine: its processors, memory, open files and umask.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstdint>
 #include <string>
@@ -15,6 +17,10 @@ std::uint64_t machine_memory();
 // The default of --memory: 2 GiB, or half of machine_memory() where that is less; the other half is for the
 // page cache, which control groups also count.
 std::uint64_t default_memory();
+
+// The umask. It is read from `status`, because setting it, even for a moment, changes the modes of files that
+// other threads create. Where `status` does not tell it, the first such call sets and restores it.
+mode_t file_creation_mask(const char* status = "/proc/self/status");
 
 // How many more files this process may open now. Raises the soft limit to the hard one first.
 std::uint64_t open_files_left();

@@ -9,18 +9,13 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/size.h"
 
 namespace planesmith::chunks {
 namespace {
 
 constexpr const char* kLock = "lock";
-
-mode_t current_umask() {
-  const mode_t mask = ::umask(077);  // no call only reads it
-  ::umask(mask);
-  return mask;
-}
 
 std::vector<LockFile> locked(const Dir& staging, bool group) {
   std::vector<LockFile> lock;
@@ -42,7 +37,7 @@ Target::Target(const std::string& dir, const std::string& name, bool force, bool
       staging_(dir_.make_private_dir(name_, context.group_shared)),
       force_(force),
       preserve_modes_(preserve_modes),
-      umask_(current_umask()),
+      umask_(file_creation_mask()),
       context_(context),
       lock_(locked(staging_, context.group_shared)) {}
 

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 
 #include "base/error.h"
 #include "base/lock_file.h"
+#include "base/machine.h"
 #include "base/paths.h"
 
 namespace planesmith {
@@ -15,15 +15,9 @@ namespace {
 
 constexpr int kTries = 50;  // retries while the lock file is replaced between open and flock
 
-mode_t file_creation_mask() {
-  const mode_t mask = ::umask(077);  // it can be read only by setting it
-  ::umask(mask);
-  return mask;
-}
-
-// A new pack gets 0666 less the umask. Whoever may write the pack may open the lock.
+// A new pack gets 0666 less the umask. Users who may write the pack may open the lock.
 mode_t lock_mode(bool group) {
-  static const mode_t mask = file_creation_mask();
+  const mode_t mask = file_creation_mask();
   mode_t mode = 0600;
   if (group || (mask & 0020) == 0) mode |= 0060;
   if ((mask & 0002) == 0) mode |= 0006;

@@ -1,9 +1,10 @@
 // Work on several threads: every index once, errors, lanes, machines that have no more threads, limits of
-// control groups.
+// control groups, the umask.
 #include "base/parallel.h"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <fstream>
@@ -163,4 +164,16 @@ TEST_CASE("the table of descriptors has its size before the first thread") {
   enlarge_descriptor_table();
   CHECK(open_files_left() == left);
   CHECK(size_of_descriptor_table() >= std::min<std::uint64_t>(left, 4096));
+}
+
+TEST_CASE("the umask is read, with and without /proc") {
+  const mode_t before = ::umask(0027);
+  CHECK(file_creation_mask() == 0027);
+  CHECK(file_creation_mask("/no such file") == 0027);
+  ::umask(0002);
+  CHECK(file_creation_mask() == 0002);
+  const Scratch scratch;
+  put_file(scratch / "old kernel", "Name:\tx\nState:\tR\n");
+  CHECK(file_creation_mask((scratch / "old kernel").c_str()) == 0027);  // set and restored once only
+  CHECK(::umask(before) == 0002);
 }
