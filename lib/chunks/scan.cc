@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "base/error.h"
+#include "base/file_contents.h"
 #include "base/json.h"
 #include "base/parallel.h"
 #include "base/paths.h"
@@ -155,16 +155,8 @@ std::vector<Extent> find_data(const Context& context, const File& file, std::uin
     if (at % kSegment == 0) context.check_stop();
     const std::uint64_t size = std::min(kHoleBlock, end - at);
     if (at >= data_until && at + size > hole_until) {
-      const off_t data = context.os.lseek(file.fd(), static_cast<off_t>(at), SEEK_DATA);
-      if (data < 0 && errno == ENXIO) {
-        hole_until = end;
-      } else if (data < 0) {  // a file system that cannot tell
-        data_until = end;
-      } else {
-        hole_until = static_cast<std::uint64_t>(data);
-        const off_t hole = context.os.lseek(file.fd(), data, SEEK_HOLE);
-        data_until = hole < 0 ? end : static_cast<std::uint64_t>(hole);
-      }
+      hole_until = next_data(context, file, at, end);
+      data_until = next_hole(context, file, hole_until, end);
     }
     const bool hole = size == kHoleBlock && (at + size <= hole_until || is_hole(file, at, buffer));
     if (!hole) append_extent(extents, at, size);

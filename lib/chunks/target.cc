@@ -1,16 +1,12 @@
 #include "chunks/target.h"
 
-#include <errno.h>
 #include <fmt/format.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "base/error.h"
+#include "base/file_contents.h"
 #include "base/machine.h"
-#include "base/size.h"
 
 namespace planesmith::chunks {
 namespace {
@@ -198,30 +194,6 @@ void Target::give_up() const noexcept {
     remove_all_staged();
   } catch (const Error&) {  // on the way out of another error, which is the one to tell
   }
-}
-
-std::uint64_t next_data(const Context& context, const File& file, std::uint64_t at, std::uint64_t end) {
-  const off_t data = context.os.lseek(file.fd(), static_cast<off_t>(at), SEEK_DATA);
-  if (data < 0) return errno == ENXIO ? end : at;  // at: the file system cannot tell holes
-  return std::min(static_cast<std::uint64_t>(data), end);
-}
-
-bool same_contents(const Context& context, const File& a, const File& b) {
-  const std::uint64_t size = a.size();
-  if (size != b.size()) return false;
-  std::vector<std::uint8_t> buffer(2 * kMiB);
-  for (std::uint64_t at = 0; at < size;) {
-    context.check_stop();
-    at = std::min(next_data(context, a, at, size), next_data(context, b, at, size));
-    const std::size_t n = std::min<std::uint64_t>(kMiB, size - at);
-    if (n == 0) break;
-    const Bytes x = Bytes(buffer).first(n), y = Bytes(buffer).subspan(kMiB, n);
-    a.read(x, at);
-    b.read(y, at);
-    if (memcmp(x.data(), y.data(), n) != 0) return false;
-    at += n;
-  }
-  return true;
 }
 
 }  // namespace planesmith::chunks

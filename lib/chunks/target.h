@@ -73,9 +73,4 @@ class Target {
   std::unordered_set<std::string> made_;  // directories known to be there
 };
 
-// Whether two files hold the same bytes. Skips holes that both have.
-bool same_contents(const Context& context, const File& a, const File& b);
-// The offset of the file's first data at or after `at`; `end` if only a hole comes before `end`.
-std::uint64_t next_data(const Context& context, const File& file, std::uint64_t at, std::uint64_t end);
-
 }  // namespace planesmith::chunks

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <map>
 
+#include "base/budget.h"
 #include "base/error.h"
+#include "base/file_contents.h"
 #include "base/parallel.h"
 #include "base/size.h"
 #include "base/space.h"
@@ -59,13 +61,7 @@ void FrameUnpacker::choose_members() {
 }
 
 void FrameUnpacker::choose_threads() {
-  const std::uint64_t each = FrameReader::memory(m_);
-  if (each > context_.memory)
-    throw Error(ErrorCode::usage, "",
-                fmt::format("--memory: {} is too little; the frames of this set need {} or more",
-                            exact_size(context_.memory), exact_size(each)));
-  threads_ = static_cast<int>(std::min<std::uint64_t>(
-      static_cast<std::uint64_t>(std::max(context_.threads, 1)), context_.memory / each));
+  threads_ = workers_within(context_.memory, 0, FrameReader::memory(m_), context_.threads);
 }
 
 // Identifies what is unpacked: a record of another set or another choice of members is ignored.

@@ -1,12 +1,12 @@
 #include "hub/download.h"
 
 #include <fmt/format.h>
-#include <string.h>
 
 #include <algorithm>
 
 #include "base/dir.h"
 #include "base/error.h"
+#include "base/file_contents.h"
 #include "base/file_status.h"
 #include "base/lock_file.h"
 #include "base/parallel.h"
@@ -33,16 +33,6 @@ struct Wanted {
 
 Error other_contents(const std::string& path) {
   return Error(path, "is there already with other contents; -f replaces it");
-}
-
-bool same_contents(const File& a, const File& b) {
-  if (a.size() != b.size()) return false;
-  std::vector<std::uint8_t> x(kMiB), y(kMiB);
-  for (std::uint64_t at = 0; at < a.size(); at += kMiB) {
-    const std::size_t n = a.read_some(x, at);
-    if (b.read_some(y, at) != n || memcmp(x.data(), y.data(), n) != 0) return false;
-  }
-  return true;
 }
 
 class Downloader {
@@ -230,7 +220,7 @@ void Downloader::install(const Dir& out, const Dir& staging, const Wanted& wante
   if (const auto there = place.look(name)) {
     if (S_ISDIR(there->st_mode))
       throw Error(place.path_of(name), "is a directory, in the way of a file of this name");
-    if (!options_.force && !same_contents(staging.open_read(wanted.staged), place.open_read(name)))
+    if (!options_.force && !same_contents(context_, staging.open_read(wanted.staged), place.open_read(name)))
       throw other_contents(place.path_of(name));
   }
   const struct stat checked = staging.status(wanted.staged);

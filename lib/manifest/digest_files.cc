@@ -1,14 +1,13 @@
 #include "manifest/digest_files.h"
 
-#include <errno.h>
 #include <fmt/format.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
 
 #include "base/file.h"
+#include "base/file_contents.h"
 #include "base/parallel.h"
 #include "base/stream.h"
 
@@ -113,10 +112,7 @@ class UnitHasher {
 
 // The first data of a gap: holes that the file system knows need not be read.
 std::uint64_t skip_hole(const Context& context, const File& file, std::uint64_t begin, std::uint64_t end) {
-  const off_t data = context.os.lseek(file.fd(), static_cast<off_t>(begin), SEEK_DATA);
-  const std::uint64_t next = data >= 0        ? std::clamp(static_cast<std::uint64_t>(data), begin, end)
-                             : errno == ENXIO ? end
-                                              : begin;  // it cannot tell
+  const std::uint64_t next = next_data(context, file, begin, end);
   context.progress.advance(next - begin);
   return next;
 }

@@ -1,22 +1,13 @@
 #include "sink/clear_gaps.h"
 
-#include <errno.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "base/file_contents.h"
 #include "base/size.h"
 
 namespace planesmith {
 namespace {
-
-// Offset of the first byte from `at` on that is not in a hole; `end` if all before `end` is a hole.
-std::uint64_t next_data(const Context& context, const File& file, std::uint64_t at, std::uint64_t end) {
-  const off_t found = context.os.lseek(file.fd(), static_cast<off_t>(at), SEEK_DATA);
-  if (found >= 0) return std::min(end, static_cast<std::uint64_t>(found));
-  return errno == ENXIO ? end : at;  // the file system cannot tell: read everything
-}
 
 std::uint64_t clear(const Context& context, File& file, std::uint64_t begin, std::uint64_t end,
                     std::vector<std::uint8_t>& buffer) {
