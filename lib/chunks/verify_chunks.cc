@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/size.h"
@@ -154,14 +155,12 @@ class HeaderCheck {
   std::map<std::size_t, Partial> partial_;
 };
 
-void check_members(const ChunkSet& set, const std::vector<bool>& usable, const Context& context,
+void check_members(const ChunkSet& set, const std::vector<bool>& usable, int threads, const Context& context,
                    Findings& findings) {
   const ChunkManifest& m = *set.manifest;
   Gate gate;
   BlockDigests digests(m.layout, gate);
   HeaderCheck headers(m.layout, findings);
-  const int threads = static_cast<int>(std::clamp<std::uint64_t>(
-      context.memory / FrameReader::memory(m), 1, static_cast<std::uint64_t>(std::max(context.threads, 1))));
   std::vector<std::unique_ptr<FrameReader>> readers(static_cast<std::size_t>(threads));
   parallel_for(m.frames.size(), threads, [&](std::size_t f, int w) {
     gate.guard([&] {
@@ -201,6 +200,11 @@ void check_members(const ChunkSet& set, const std::vector<bool>& usable, const C
 std::vector<Finding> verify_chunks(const ChunkSet& set, const VerifyOptions& options,
                                    const Context& context) {
   const ChunkManifest& m = *set.manifest;
+  // Refused before the parts are read. The error names a cap that is enough for the parts' digests too.
+  const int threads = options.deep
+                          ? workers_within(context.memory, 0, std::max(FrameReader::memory(m), kStreamBuffer),
+                                           context.threads)
+                          : 0;
   Findings findings;
   const std::vector<bool> usable = check_sizes(set, context, findings);
   const bool have_xxh3 = m.parts[0].xxh3.has_value(), have_sha256 = !m.parts[0].sha256.empty();
@@ -214,7 +218,7 @@ std::vector<Finding> verify_chunks(const ChunkSet& set, const VerifyOptions& opt
   }
   if (options.deep) {
     context.progress.begin("decompressing and comparing members", m.layout.size());
-    check_members(set, usable, context, findings);
+    check_members(set, usable, threads, context, findings);
   }
   context.progress.end();
   return findings.take();

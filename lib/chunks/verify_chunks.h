@@ -25,6 +25,7 @@ struct Finding {
 };
 
 // All differences, sorted by member, part and offset; empty: none.
+// Error (usage): context.memory is too small.
 std::vector<Finding> verify_chunks(const ChunkSet& set, const VerifyOptions& options, const Context& context);
 
 }  // namespace planesmith::chunks

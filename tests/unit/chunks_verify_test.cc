@@ -94,6 +94,39 @@ TEST_CASE("a deep verification compares the manifest's members with those in the
         }) == "tree/sub/link");
 }
 
+TEST_CASE("a cap of memory too small for one frame is refused with the smallest that works") {
+  const Scratch scratch;
+  put_file(scratch / "f", chunks_tree::noise(6 * kMiB, 1));
+  auto options = chunks_tree::small_parts(scratch / "f", scratch / "out");
+  options.frame_size = 3 * kMiB;
+  options.part_size = 4 * kMiB;
+  chunks_tree::pack(options, Context{});
+  const ChunkSet set = find_chunks_with_manifest(scratch / "out", "", Context{});
+  const auto run = [&](const VerifyOptions& how, std::uint64_t memory) {
+    return verify_chunks(set, how, Context{.threads = 4, .memory = memory}).empty();
+  };
+  const auto smallest = [&](const VerifyOptions& how, std::uint64_t memory) {
+    try {
+      run(how, memory);
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::usage);
+      const std::string what = error.what(), before = "the smallest that works is ";
+      REQUIRE(what.find(before) != what.npos);
+      return std::stoull(what.substr(what.find(before) + before.size()));
+    }
+    FAIL("was not refused");
+    return 0ULL;
+  };
+  for (const std::uint64_t memory : {std::uint64_t{1}, 6 * kMiB}) {
+    const std::uint64_t enough = smallest(kDeep, memory);
+    CHECK(enough > 6 * kMiB);
+    CHECK(enough < 6 * kMiB + 64 * kKiB);
+    CHECK(smallest(kDeep, enough - 1) == enough);
+    CHECK(run(kDeep, enough));
+  }
+  CHECK(run(kXxh3, smallest(kXxh3, 1)));
+}
+
 TEST_CASE("one digest replaces another that was not recorded") {
   const Scratch scratch;
   put_file(scratch / "f", chunks_tree::noise(100'000, 1));
