@@ -57,8 +57,12 @@ std::uint64_t bytes_to_reuse(const PackOptions& options, const Context& context)
   for (const std::string& file : files_of_set(context.os, options.out, options.name))
     add(join(options.out, file));
   const std::string unfinished = join(options.out, "." + options.name + ".pack");
-  if (accessible(context.os, unfinished, R_OK))
+  if (!accessible(context.os, unfinished, R_OK)) return sum;
+  try {
     for (const std::string& file : list_dir(context.os, unfinished)) add(join(unfinished, file));
+  } catch (const Error& error) {
+    if (error.label() != "not-found") throw;  // not found: another run has just removed it
+  }
   return sum;
 }
 

@@ -144,6 +144,26 @@ TEST_CASE("a stopped run continues with the same bytes; a finished one is left a
   CHECK(contents(scratch / "out") == expected);
 }
 
+TEST_CASE("another run may remove its unfinished parts while the space is counted") {
+  class Removing : public Os {
+   public:
+    int access(const char* path, int mode) override {
+      const int result = Os::access(path, mode);
+      if (std::string_view(path).ends_with("/.set.pack")) removed += std::filesystem::remove_all(path);
+      return result;
+    }
+    std::uintmax_t removed = 0;
+  };
+  const Scratch scratch;
+  make_tree(scratch / "tree");
+  const auto options = small_parts(scratch / "tree", scratch / "out");
+  std::filesystem::create_directories(scratch / "out/.set.pack");
+  put_file(scratch / "out/.set.pack/000", "left over");
+  Removing os;
+  CHECK_NOTHROW(plan_pack(options, Context{.os = os}));
+  CHECK(os.removed == 2);
+}
+
 TEST_CASE("what is not this run's is refused, or replaced by force") {
   const Scratch scratch;
   make_tree(scratch / "tree");
