@@ -29,7 +29,7 @@ void stream_ahead(const Context& context, const File& file, std::uint64_t offset
                   Bytes buffer, const TakePiece& take);
 
 // A stream buffer for each worker; as many workers as context.threads and context.memory allow.
-// Error (usage): the memory does not suffice for one.
+// Error (usage): the memory is too small for one.
 class StreamBuffers {
  public:
   explicit StreamBuffers(const Context& context);

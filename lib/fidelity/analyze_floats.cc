@@ -25,7 +25,7 @@ FloatCost cost(const ErrorSums& errors, const ErrorSums& weights) {
           std::sqrt(ErrorSums::total(errors.squares) / squares)};
 }
 
-// Room for one matrix on its way.
+// Buffers for one matrix.
 class Bench {
  public:
   Bench(const Context& context, const Checkpoint& checkpoint, const Kernels& kernels)
