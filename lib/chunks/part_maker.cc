@@ -32,7 +32,7 @@ class PartFile {
     if (finished_) return;
     try {
       directory_.unlink(name_);
-    } catch (const Error&) {  // another error is on its way, and is the one to report
+    } catch (const Error&) {  // another error is being thrown, and is the one to report
     }
   }
 

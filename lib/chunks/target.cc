@@ -172,7 +172,7 @@ void Target::set_mode(const Member& member) const {
 void Target::remove_staged(std::size_t index) const noexcept {
   try {
     staging_.unlink(staged(index));
-  } catch (const Error&) {  // on the way out of another error, which is the one to tell
+  } catch (const Error&) {  // another error is being thrown, and is the one to report
   }
 }
 
@@ -192,7 +192,7 @@ Target::~Target() {
 void Target::give_up() const noexcept {
   try {
     remove_all_staged();
-  } catch (const Error&) {  // on the way out of another error, which is the one to tell
+  } catch (const Error&) {  // another error is being thrown, and is the one to report
   }
 }
 

@@ -41,7 +41,7 @@ struct Bench {
     make_checkpoint(checkpoint);
     std::filesystem::create_directory(out);
   }
-  // Files of these names, finished or on their way.
+  // Files of these names, finished or not.
   std::size_t count(const std::string& directory, std::string_view part) const {
     std::size_t files = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
