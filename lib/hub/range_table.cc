@@ -123,6 +123,7 @@ std::optional<RangeTable::Start> RangeTable::start_next() {
   if (range->fresh) file.direct.reset();
   range->state = RangeState::running;
   ++file.transfers;
+  ++transfers_;
   return Start{*range, file.direct.value_or(file.source.url), file.direct.has_value()};
 }
 
@@ -221,6 +222,16 @@ bool RangeTable::has_room(RangeInFlight& range) {
   return make_room(range);
 }
 
+bool RangeTable::must_yield(const RangeInFlight& range) const {
+  const std::lock_guard lock(mutex_);
+  if (range.bytes || transfers_ < options_.connections) return false;
+  const auto can_start = [&](const RangeInFlight& other) {
+    return other.state == RangeState::idle && may_start(other);
+  };
+  return (first_ < in_order_ && can_start(ranges_[first_])) ||
+         std::any_of(ranges_.begin() + static_cast<std::ptrdiff_t>(in_order_), ranges_.end(), can_start);
+}
+
 void RangeTable::found_at(RangedFile& file, const std::optional<Url>& direct) {
   const std::lock_guard lock(mutex_);
   file.direct = direct;
@@ -245,6 +256,7 @@ void RangeTable::leave(RangeInFlight& range, const void* transfer) {
   {
     const std::lock_guard lock(mutex_);
     --range.file.transfers;
+    --transfers_;
     if (range.file.whole == transfer) range.file.whole = nullptr;
     others_may_start = range.file.ignores_ranges;
     if (range.state == RangeState::running) give_back(range);

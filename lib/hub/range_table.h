@@ -89,6 +89,9 @@ class RangeTable {
   // other transfers of the file run, which may own it.
   RangeInFlight* take_over(RangeInFlight& range);
   bool has_room(RangeInFlight& range);  // memory for a range of a file that is read whole
+  // Whether the transfer of a range without memory must end: it may wait for the release of a range that can
+  // start only on its connection.
+  bool must_yield(const RangeInFlight& range) const;
   void found_at(RangedFile& file, const std::optional<Url>& direct);
   // Delays the range after a failed transfer. Errors: those of Retries.
   void retry_later(RangeInFlight& range, const Outcome& outcome);
@@ -121,6 +124,7 @@ class RangeTable {
   std::size_t next_ = 0;              // all before it were started at least once
   std::vector<std::size_t> broken_;   // to be started again
   std::deque<std::size_t> extra_;     // to be started before all others
+  int transfers_ = 0;                 // running
   std::uint64_t held_ = 0;            // bytes of memory that ranges have
   Clock::time_point hold_until_{};    // rate limit: no request before this time
   std::exception_ptr failure_;

@@ -28,7 +28,7 @@ void TransferLoop::run() {
   constexpr int kPollMs = 100;  // notices a stop or the end of a wait within this time
   try {
     while (!table_.ended()) {
-      end_superseded();
+      make_way();
       start_transfers();
       resume_paused();
       const bool some_ended = perform();
@@ -42,12 +42,15 @@ void TransferLoop::run() {
   transfers_.clear();
 }
 
-void TransferLoop::end_superseded() {
-  for (std::size_t i = transfers_.size(); i-- > 0;)
-    if (table_.is_superseded(*transfers_[i]->range, transfers_[i].get())) {
-      curl_multi_remove_handle(multi_.get(), transfers_[i]->exchange.handle());
-      remove(*transfers_[i]);
+void TransferLoop::make_way() {
+  for (std::size_t i = transfers_.size(); i-- > 0;) {
+    Transfer& transfer = *transfers_[i];
+    if (table_.is_superseded(*transfer.range, &transfer) ||
+        (transfer.paused && table_.must_yield(*transfer.range))) {
+      curl_multi_remove_handle(multi_.get(), transfer.exchange.handle());
+      remove(transfer);
     }
+  }
 }
 
 void TransferLoop::start_transfers() {

@@ -37,7 +37,7 @@ class TransferLoop {
     std::exception_ptr failure{};
   };
 
-  void end_superseded();
+  void make_way();
   void start_transfers();
   void resume_paused();
   bool perform();

@@ -117,6 +117,30 @@ TEST_CASE("a server that ignores ranges, more parts than connections, and hardly
     }
 }
 
+// A transfer of a whole file that waits for memory keeps its connection, which another range may need.
+TEST_CASE("a server that ignores ranges: the first range gets a connection though others wait for memory") {
+  std::atomic<int> requests{0};
+  Set set(
+      [&](const RangeServer::Request& request) -> RangeServer::Reply {
+        return {.status = request.path == "0" && requests++ < 2 ? 503 : 200};
+      },
+      {kFramesOfPart, kFrames}, {.connections = 2, .memory = 250 * kKiB});
+  CHECK(set.take(kFramesOfPart, kFramesOfPart) == all_but(0, kFramesOfPart, {}));
+  CHECK(set.take(kFrames - kFramesOfPart, kFrames) == all_but(kFramesOfPart, kFrames, {}));
+}
+
+TEST_CASE("a server that ignores ranges: a wrong frame gets a connection though all wait for memory") {
+  Set set([](const RangeServer::Request&) -> RangeServer::Reply { return {.status = 200}; }, {kFrames},
+          {.connections = 1, .memory = kFrame});
+  for (std::size_t i = 0; i < kFrames; ++i) {
+    const std::size_t f = set.frames->next(kFrames).f;
+    ConstBytes bytes;
+    REQUIRE(set.frames->read_again(f, bytes));
+    CHECK(set.is_frame(f, bytes));
+    set.frames->done(f);
+  }
+}
+
 TEST_CASE("several threads get each frame once") {
   Set set([](const RangeServer::Request&) -> RangeServer::Reply { return {}; });
   std::vector<std::atomic<int>> given(kFrames);
