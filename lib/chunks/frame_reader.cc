@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "base/budget.h"
 #include "base/error.h"
+#include "base/stream.h"
 
 namespace planesmith::chunks {
 namespace {
@@ -28,6 +30,15 @@ FrameReader::FrameReader(const ChunkManifest& manifest)
 
 std::uint64_t FrameReader::memory(const ChunkManifest& manifest) {
   return largest_frame(manifest) + largest_content(manifest);
+}
+
+std::uint64_t FrameReader::least_memory(const ChunkManifest& manifest) {
+  return std::max(memory(manifest), kStreamBuffer);
+}
+
+int FrameReader::threads(const ChunkManifest& manifest, const Context& context) {
+  workers_within(context.memory, 0, least_memory(manifest), 1);
+  return workers_within(context.memory, 0, memory(manifest), context.threads);
 }
 
 ConstBytes FrameReader::read(const File& part, std::size_t f) {

@@ -18,6 +18,10 @@ class FrameReader {
  public:
   explicit FrameReader(const ChunkManifest& manifest);
   static std::uint64_t memory(const ChunkManifest& manifest);  // bytes that one of these allocates
+  // The smallest context.memory: for one of these, or a buffer to hash files with, which is needed before.
+  static std::uint64_t least_memory(const ChunkManifest& manifest);
+  // As many threads as context.threads and context.memory allow. Error (usage): less than least_memory().
+  static int threads(const ChunkManifest& manifest, const Context& context);
 
   // Reads frame f from its part, an open file.
   ConstBytes read(const File& part, std::size_t f);

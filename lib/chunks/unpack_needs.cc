@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/budget.h"
 #include "base/error.h"
 #include "base/file_contents.h"
 #include "base/parallel.h"
@@ -61,7 +60,7 @@ void FrameUnpacker::choose_members() {
 }
 
 void FrameUnpacker::choose_threads() {
-  threads_ = workers_within(context_.memory, 0, FrameReader::memory(m_), context_.threads);
+  threads_ = FrameReader::threads(m_, context_);
 }
 
 // Identifies what is unpacked: a record of another set or another choice of members is ignored.

@@ -7,7 +7,6 @@
 #include <map>
 #include <mutex>
 
-#include "base/budget.h"
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/size.h"
@@ -200,11 +199,7 @@ void check_members(const ChunkSet& set, const std::vector<bool>& usable, int thr
 std::vector<Finding> verify_chunks(const ChunkSet& set, const VerifyOptions& options,
                                    const Context& context) {
   const ChunkManifest& m = *set.manifest;
-  // Refused before the parts are read. The error names a cap that is enough for the parts' digests too.
-  const int threads = options.deep
-                          ? workers_within(context.memory, 0, std::max(FrameReader::memory(m), kStreamBuffer),
-                                           context.threads)
-                          : 0;
+  const int threads = options.deep ? FrameReader::threads(m, context) : 0;  // refuses before parts are read
   Findings findings;
   const std::vector<bool> usable = check_sizes(set, context, findings);
   const bool have_xxh3 = m.parts[0].xxh3.has_value(), have_sha256 = !m.parts[0].sha256.empty();

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/size.h"
@@ -264,11 +265,10 @@ void Fetcher::fetch_frames(const RemoteSet& set) {
     tops.insert(member.path.substr(0, member.path.find('/')));
   if (options_.parts.empty()) {
     chunks.parts.resize(manifest.parts.size());
+    const std::uint64_t unpacking = chunks::FrameReader::least_memory(manifest);
+    workers_within(context_.memory, HubFrames::least_memory(manifest), unpacking, 1);
     RangeOptions ranges = this->ranges();
-    // If half is too little to unpack a frame, the network gets what remains.
-    if (const std::uint64_t frame = chunks::FrameReader::memory(manifest);
-        frame > context_.memory - ranges.memory && frame < context_.memory)
-      ranges.memory = context_.memory - frame;
+    ranges.memory = std::min(ranges.memory, context_.memory - unpacking);  // half, or what remains
     Context context = context_;
     context.memory -= ranges.memory;
     HubFrames feed(source_, set.directory, manifest, ranges, context_);

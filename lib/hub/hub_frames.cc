@@ -19,6 +19,12 @@ HubFrames::HubFrames(const Source& source, std::string directory, const chunks::
       options_(options),
       context_(context) {}
 
+std::uint64_t HubFrames::least_memory(const chunks::ChunkManifest& manifest) {
+  std::uint64_t most = range_size(manifest.packed_size(), {.memory = 0});
+  for (const chunks::FrameEntry& frame : manifest.frames) most = std::max(most, frame.size);
+  return most;
+}
+
 RemoteRange HubFrames::range_of(const Run& run) const {
   const chunks::FrameEntry& first = manifest_.frames[run.begin];
   const chunks::FrameEntry& last = manifest_.frames[run.end - 1];

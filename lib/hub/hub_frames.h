@@ -19,6 +19,8 @@ class HubFrames : public chunks::FrameFeed {
   // directory: of the parts, in the repository; empty: its root. The manifest must outlive this.
   HubFrames(const Source& source, std::string directory, const chunks::ChunkManifest& manifest,
             const RangeOptions& options, const Context& context);
+  // The least options.memory: bytes of the largest range when there is room for only one.
+  static std::uint64_t least_memory(const chunks::ChunkManifest& manifest);
 
   void expect(std::span<const std::span<const std::size_t>> batches) override;
   Arrived next(std::size_t end) override;

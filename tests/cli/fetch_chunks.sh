@@ -107,6 +107,18 @@ expect 1 fetch "$HF_ENDPOINT/files/models/me/cache/main" other --out x
 says 'neither manifest.other.json nor'
 rm $repo/manifest.json
 
+# a --memory too small for a frame that is unpacked and one that is fetched is refused with what suffices
+expect 2 fetch hf:me/cache set --out m --memory 100kB
+least=$(grep -o 'the smallest that works is [0-9]*' "$WORK/err" | grep -o '[0-9]*$')
+expect 2 fetch hf:me/cache set --out m --memory $((least - 1))
+says "$((least - 1)) is too small here; the smallest that works is $least"
+absent m
+expect 2 pack-chunks unpack $repo -C m --memory 100kB
+says 'the smallest that works is 2097152'
+expect 0 pack-chunks unpack $repo -C unpacked --memory 2MiB
+expect 0 fetch hf:me/cache set --out m --memory "$least"
+same_tree m
+
 # what breaks is continued, and said; what is wrong is fetched again, then reported
 for case in 'drop 50000 *9' 'noranges' 'noranges|drop 150000 *2' 'status 503 *3' 'status 429 1 *4' 'api-status 500 *1' 'corrupt-name part.001 *1'; do
   IFS='|' read -r first second <<<"$case"
