@@ -241,7 +241,9 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
 
 void share_with_group(Context& context) {
   context.group_shared = true;
-  ::umask(file_creation_mask() & ~static_cast<mode_t>(0070));
+  // Does not ask file_creation_mask(), which without /proc would go on telling the mask of before.
+  const mode_t before = ::umask(077);
+  ::umask(before & ~static_cast<mode_t>(0070));
 }
 
 std::vector<std::uint64_t> parse_number_list(const std::string& text, const std::string& what) {

@@ -32,7 +32,7 @@ int run_program(CLI::App& app, int argc, char** argv, CommonFlags& flags,
                 const std::function<int(Context&)>& body);
 
 // --group-shared: opens what this run makes, its locks and its records to the directory's group, whatever the
-// umask.
+// umask. Changes the umask: to be called before any thread that creates files.
 void share_with_group(Context& context);
 
 // "0-2,7" -> {0, 1, 2, 7}, sorted and unique; anything else is a usage Error naming `what`.

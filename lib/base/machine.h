@@ -19,7 +19,8 @@ std::uint64_t machine_memory();
 std::uint64_t default_memory();
 
 // The umask. It is read from `status`, because setting it, even for a moment, changes the modes of files that
-// other threads create. Where `status` does not tell it, the first such call sets and restores it.
+// other threads create. Where `status` does not tell it, the first such call sets and restores it, and all of
+// them return what it found.
 mode_t file_creation_mask(const char* status = "/proc/self/status");
 
 // How many more files this process may open now. Raises the soft limit to the hard one first.

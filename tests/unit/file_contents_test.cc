@@ -23,6 +23,10 @@ class CountingOs : public Os {
   std::uint64_t bytes_read = 0, largest = 0;
 
   ssize_t pread(int fd, void* to, std::size_t n, off_t offset) override {
+    if (bytes_read > kGiB) {  // not terabytes, should holes be read
+      errno = EIO;
+      return -1;
+    }
     const ssize_t done = Os::pread(fd, to, n, offset);
     bytes_read += static_cast<std::uint64_t>(std::max<ssize_t>(done, 0));
     largest = std::max<std::uint64_t>(largest, n);
