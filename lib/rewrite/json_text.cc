@@ -50,9 +50,8 @@ bool is_key(const std::string& text, std::size_t begin, std::size_t end, std::st
   return Json::parse(text.substr(begin, end - begin)) == name;
 }
 
-// The member of the object whose brace is at `open`. Of several with this name the last, which readers use.
+// The member of the object whose brace is at `open`. There is one of this name: the parser refuses several.
 Member find_member(const std::string& text, std::size_t open, std::string_view name) {
-  Member member;
   std::size_t at = skip_space(text, open + 1);
   while (at < text.size() && text[at] == '"') {
     const std::size_t key_end = skip_string(text, at);
@@ -60,11 +59,11 @@ Member find_member(const std::string& text, std::size_t open, std::string_view n
     std::size_t end = skip_value(text, value);
     const std::size_t comma = end;
     while (end > value && std::isspace(static_cast<unsigned char>(text[end - 1])) != 0) --end;
-    if (is_key(text, at, key_end, name)) member = {at, value, end};
+    if (is_key(text, at, key_end, name)) return {at, value, end};
     if (comma >= text.size() || text[comma] != ',') break;
     at = skip_space(text, comma + 1);
   }
-  return member;
+  return {};
 }
 
 // Serializes the value with the indentation of the file.
@@ -108,16 +107,16 @@ void set_member(std::string& text, std::size_t open, std::string_view name, cons
 }
 
 void drop_member(std::string& text, std::size_t open, std::string_view name) {
-  for (Member there; (there = find_member(text, open, name)).found();) {
-    std::size_t begin = there.begin, end = there.end;
-    if (const std::size_t next = skip_space(text, end); text[next] == ',') {
-      end = skip_space(text, next + 1);
-    } else {  // the last member: the comma before it is removed
-      begin = text.find_last_of(",{", begin - 1);
-      if (text[begin] == '{') ++begin;
-    }
-    text.erase(begin, end - begin);
+  const Member there = find_member(text, open, name);
+  if (!there.found()) return;
+  std::size_t begin = there.begin, end = there.end;
+  if (const std::size_t next = skip_space(text, end); text[next] == ',') {
+    end = skip_space(text, next + 1);
+  } else {  // the last member: the comma before it is removed
+    begin = text.find_last_of(",{", begin - 1);
+    if (text[begin] == '{') ++begin;
   }
+  text.erase(begin, end - begin);
 }
 
 }  // namespace
