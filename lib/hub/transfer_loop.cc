@@ -42,6 +42,7 @@ void TransferLoop::run() {
   transfers_.clear();
 }
 
+// Ends transfers whose bytes another one fetches, or whose connection another range needs.
 void TransferLoop::make_way() {
   for (std::size_t i = transfers_.size(); i-- > 0;) {
     Transfer& transfer = *transfers_[i];

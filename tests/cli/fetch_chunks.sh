@@ -124,7 +124,7 @@ for case in 'drop 50000 *9' 'noranges' 'noranges|drop 150000 *2' 'status 503 *3'
   IFS='|' read -r first second <<<"$case"
   trouble "$first" "$second"
   rm -rf b
-  # each frame is a range, on four threads
+  # each frame is a range, on eight threads
   expect 0 fetch hf:me/cache set --out b -T 16 --memory 4MiB || echo "    with $case"
   same_tree b
   says 'again in|continuing in|damaged|ignores ranges'

@@ -26,7 +26,7 @@ std::vector<std::vector<std::uint8_t>> make_parts() {
   return parts;
 }
 
-// A set whose ranges are two or three frames each: eight connections, two threads.
+// A set whose ranges are two or three frames each: eight connections, four threads.
 struct Set {
   explicit Set(RangeServer::Rule rule, const std::vector<std::size_t>& ends = {kFrames},
                const RangeOptions& options = {.connections = 8, .memory = 512 * kKiB})

@@ -64,7 +64,7 @@ class Said : public Progress {
   std::map<std::string, int> lines_;
 };
 
-// A server and a reader of all ranges of its files: sixteen connections, four threads.
+// A server and a reader of all ranges of its files: sixteen connections, eight threads.
 struct Transfer {
   explicit Transfer(RangeServer::Rule rule, std::uint64_t memory = kGiB, int connections = 16)
       : server(files(), std::move(rule)), context{.progress = said, .stop = &stop, .threads = 16} {
