@@ -128,8 +128,13 @@ void File::write(ConstBytes from, std::uint64_t offset) {
 }
 
 void File::truncate(std::uint64_t size) {
-  if (retried([&] { return os_->ftruncate(fd_, static_cast<off_t>(size)); }) != 0)
-    fail("cannot set the size");
+  if (retried([&] { return os_->ftruncate(fd_, static_cast<off_t>(size)); }) == 0) return;
+  const int error = errno;
+  // Some file systems cannot lengthen a file by this call (EPERM in ftruncate(2)), but by writing.
+  const bool longer = error == EPERM && size > this->size();
+  if (!longer) fail_errno(path_, "cannot set the size", error);
+  constexpr std::uint8_t kZero = 0;
+  write({&kZero, 1}, size - 1);
 }
 
 void File::sync() {

@@ -3,6 +3,7 @@
 //   nochmod        chmod and fchmod: EPERM          nolink=ERRNO    no hard links
 //   clone=ERRNO    sharing blocks fails             nospace         0 bytes available, though blocks are free
 //   ctime          ctime differs at every look      nomovedir       renaming a directory: EXDEV
+//   nogrow         ftruncate cannot lengthen: EPERM
 //   inode          .lock files have another inode at every look
 //   stuck          reading never ends
 //   stale          every tenth call that opens or looks says ESTALE, as NFS does
@@ -77,6 +78,12 @@ int chmod(const char* path, mode_t mode) {
 }
 int fchmod(int fd, mode_t mode) {
   return weak("nochmod") != 0 ? fail(EPERM) : real<int(int, mode_t)>("fchmod")(fd, mode);
+}
+int ftruncate(int fd, off_t size) {
+  struct stat st {};
+  if (weak("nogrow") != 0 && real<int(int, struct stat*)>("fstat")(fd, &st) == 0 && size > st.st_size)
+    return fail(EPERM);
+  return real<int(int, off_t)>("ftruncate")(fd, size);
 }
 int link(const char* from, const char* to) {
   if (const int error = weak("nolink")) return fail(error);

@@ -33,6 +33,7 @@ expect 1 timeout 60 env WEAK=inode LD_PRELOAD="$shim" $build && says 'has a diff
 rm -rf out
 
 expect 0 weakly nochmod $build; whole "no modes"
+expect 0 weakly nogrow $build; whole "files that only writing lengthens"
 expect 0 weakly stale $build; whole "stale handles"
 expect 0 weakly ctime $build; expect 0 weakly ctime $build; prints '0 converted'; whole "ctime that moves"
 expect 0 weakly ctime verify-ckpt-id id "$CK" --recompute
@@ -72,7 +73,7 @@ pack="pack-chunks pack src/tree --name set --out parts --part-size 100kB --frame
 repack="repack-experts build $CK r --levels 4 --granularity tensor-sym --link copy"
 unpacked() { diff -r src/tree u/tree >/dev/null || fail "$1: not what was packed"; absent u/.set.unpack; rm -rf u; }
 expect 0 $pack -q && mv parts right.parts; expect 0 $repack -q && mv r right.r
-for weak in stale nochmod nospace ctime dirsync=$EINVAL noflock=$ENOSYS clone=$EPERM nolink=$EPERM; do
+for weak in stale nochmod nogrow nospace ctime dirsync=$EINVAL noflock=$ENOSYS clone=$EPERM nolink=$EPERM; do
   expect 0 weakly $weak $pack && { diff -r right.parts parts >/dev/null || fail "$weak: other parts"; }
   [ $weak != ctime ] || expect 0 weakly $weak $pack
   expect 0 weakly $weak pack-chunks verify parts --deep
