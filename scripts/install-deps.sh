@@ -17,7 +17,7 @@ portable=(dpkg-dev debian-archive-keyring xz-utils python3)
 arm64=(g++-aarch64-linux-gnu qemu-user-static)
 ci=("${arm64[@]}" clang-format shellcheck)
 full=("${portable[@]}" busybox-static strace python3-venv clang-tidy clang-tools cppcheck slurm-wlm munge chromium debootstrap zsh groff
-      xfsprogs btrfs-progs dosfstools exfatprogs bindfs nfs-kernel-server)
+      xfsprogs btrfs-progs dosfstools exfatprogs exfat-fuse bindfs nfs-kernel-server)
 
 case ${1:-build} in
   build) wanted=("${build[@]}") ;;

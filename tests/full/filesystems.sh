@@ -9,7 +9,11 @@ AT=$WORK/mnt RIGHT=$WORK/right
 mkdir "$AT" "$RIGHT" "$WORK/src" && make_tree "$WORK/src/tree"
 rm -r "$WORK/src/tree/link" "$WORK/src/tree/sub/same"  # vfat has neither kind of link
 ran=()
-away() { cd "$WORK" && until ! mountpoint -q "$AT" || umount "$AT"; do sleep 0.2; done; }
+away() {
+  cd "$WORK" && until ! mountpoint -q "$AT" || umount "$AT"; do sleep 0.2; done
+  [ -z "${device:-}" ] || losetup --detach "$device"
+  device=
+}
 trap 'away; [ -z "${exported:-}" ] || exportfs -u "127.0.0.1:$exported"; [ ! -e "$WORK/loop" ] || umount "$WORK/loop"; rm -rf "$WORK"' EXIT
 
 build() { build-planescache "$CK" -o "$1/c" --store "$1/s" --tiers base,delta,fp4 --ckpt-id "${2:-a}" -T 3; }
@@ -69,8 +73,15 @@ on() {
 image() {  # image KIND MKFS...
   local kind=$1; shift
   command -v "$1" >/dev/null || { echo "$1 is not installed"; return 1; }
-  grep -qw "$kind" /proc/filesystems || modprobe "$kind" 2>/dev/null || { echo "the kernel has no $kind"; return 1; }
-  rm -f "$WORK/image" && truncate -s 700M "$WORK/image" && "$@" "$WORK/image" && mount -o loop "$WORK/image" "$AT"
+  rm -f "$WORK/image" && truncate -s 700M "$WORK/image" && "$@" "$WORK/image" || return
+  if grep -qw "$kind" /proc/filesystems || modprobe "$kind" 2>/dev/null; then
+    mount -o loop "$WORK/image" "$AT"
+  elif [ "$kind" = exfat ] && command -v mount.exfat-fuse >/dev/null; then  # for vfat: fusefat loses data
+    device=$(losetup --find --show "$WORK/image") && mount.exfat-fuse -o umask=022 "$device" "$AT"
+  else
+    echo "the kernel has no $kind"
+    return 1
+  fi
 }
 overlay() {
   mkdir -p "$WORK/loop" && { mountpoint -q "$WORK/loop" || mount -t tmpfs none "$WORK/loop"; } &&
