@@ -29,10 +29,11 @@ class RangeReader::Inside {
         }) {
     const auto count = static_cast<std::size_t>(loops_for(options, context));
     const auto connections = static_cast<std::size_t>(options.connections);
+    const auto share = [&](std::size_t i) { return connections / count + (i < connections % count ? 1 : 0); };
     for (std::size_t i = 0; i < count; ++i)
-      loops_.push_back(std::make_unique<TransferLoop>(
-          table_, connections / count + (i < connections % count ? 1 : 0), token_, context_));
-    for (const auto& loop : loops_) start(*loop);
+      loops_.push_back(std::make_unique<TransferLoop>(table_, share(i), token_, context_));
+    for (std::size_t i = 0; i < count; ++i)
+      if (!start(*loops_[i])) table_.lose_connections(share(i));
   }
 
   ~Inside() {
@@ -43,12 +44,14 @@ class RangeReader::Inside {
   RangeTable& table() { return table_; }
 
  private:
-  // A thread that the system refuses to start means fewer connections, unless it is the first.
-  void start(TransferLoop& loop) {
+  // False: the system refuses to start a thread, which is an error only if it is the first.
+  bool start(TransferLoop& loop) {
     try {
       threads_.emplace_back([&loop] { loop.run(); });
+      return true;
     } catch (const std::exception&) {
       if (threads_.empty()) throw;
+      return false;
     }
   }
 

@@ -40,7 +40,8 @@ RangeTable::RangeTable(std::vector<RemoteSource> files, const std::vector<Remote
       progress_(progress),
       wake_(std::move(wake)),
       files_(ranged(std::move(files))),
-      in_order_(ranges.size()) {
+      in_order_(ranges.size()),
+      connections_(options.connections) {
   for (const RemoteRange& range : ranges) add(range, false);
 }
 
@@ -224,7 +225,7 @@ bool RangeTable::has_room(RangeInFlight& range) {
 
 bool RangeTable::must_yield(const RangeInFlight& range) const {
   const std::lock_guard lock(mutex_);
-  if (range.bytes || transfers_ < options_.connections) return false;
+  if (range.bytes || transfers_ < connections_) return false;
   const auto can_start = [&](const RangeInFlight& other) {
     return other.state == RangeState::idle && may_start(other);
   };
@@ -262,6 +263,11 @@ void RangeTable::leave(RangeInFlight& range, const void* transfer) {
     if (range.state == RangeState::running) give_back(range);
   }
   if (others_may_start) wake_();
+}
+
+void RangeTable::lose_connections(std::size_t n) {
+  const std::lock_guard lock(mutex_);
+  connections_ -= static_cast<int>(n);
 }
 
 bool RangeTable::ended() const {

@@ -98,7 +98,8 @@ class RangeTable {
   // To be called when a transfer has ended; a range that is incomplete is started again.
   void leave(RangeInFlight& range, const void* transfer);
 
-  bool ended() const;  // by end() or a failure
+  void lose_connections(std::size_t n);  // no thread runs them
+  bool ended() const;                    // by end() or a failure
   void end();
   void fail(std::exception_ptr failure);
 
@@ -124,6 +125,7 @@ class RangeTable {
   std::size_t next_ = 0;              // all before it were started at least once
   std::vector<std::size_t> broken_;   // to be started again
   std::deque<std::size_t> extra_;     // to be started before all others
+  int connections_;                   // for which there are threads
   int transfers_ = 0;                 // running
   std::uint64_t held_ = 0;            // bytes of memory that ranges have
   Clock::time_point hold_until_{};    // rate limit: no request before this time
