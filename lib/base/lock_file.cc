@@ -113,8 +113,9 @@ std::optional<File> create_lock(const Dir& dir, const std::string& held, mode_t 
         }
         return file;
       } catch (const Error&) {
-        if (!dir.exists(held)) throw;
-        continue;  // another process was faster
+        // Another process was faster, and may have removed its file since.
+        if (i + 1 == kTries) throw;
+        continue;
       }
     }
     const std::optional<Owner> owner = owner_in(dir, held);
