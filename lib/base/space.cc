@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "base/error.h"
 #include "base/os_call.h"
 #include "base/paths.h"
@@ -32,6 +35,23 @@ void require_space(Os& os, const std::string& directory, std::uint64_t bytes, st
     throw Error(directory, fmt::format("not enough space: {} needed, {} free; free some, or skip this check "
                                        "with --no-space-check",
                                        exact_size(bytes), exact_size(*available + reused)));
+}
+
+std::uint64_t sum_of_largest(std::vector<std::uint64_t> sizes, std::size_t n) {
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  sizes.resize(std::min(n, sizes.size()));
+  return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
+}
+
+std::size_t most_that_fit(std::size_t most, std::uint64_t free,
+                          const std::function<std::uint64_t(std::size_t n)>& needed) {
+  if (most <= 1 || needed(most) <= free || needed(1) == needed(most)) return std::max<std::size_t>(most, 1);
+  std::size_t fits = 1;
+  for (std::size_t over = most; over - fits > 1;) {
+    const std::size_t n = fits + (over - fits) / 2;
+    (needed(n) <= free ? fits : over) = n;
+  }
+  return fits;
 }
 
 }  // namespace planesmith

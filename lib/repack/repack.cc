@@ -20,7 +20,7 @@ void recheck(const Context& context, const RepackRun& run, RepackTarget& target,
   for (std::size_t i = 0; i < there.size(); ++i)
     if ((chosen[i] = there[i].has_value())) bytes += run.files[i].bytes;
   context.progress.begin("recheck", bytes);
-  run_repack(context, run, chosen, [&](const RepackFile& file) {
+  run_repack(context, run, chosen, run.files.size(), [&](const RepackFile& file) {
     return target.checker(file, [&](bool same) {
       if (same) return;
       context.progress.say(file.name + " has wrong content; it is written again");
@@ -73,10 +73,11 @@ RepackResult repack(const Context& context, const RepackOptions& options) {
     result.to_write += files[i].bytes;
     to_write.push_back(&files[i]);
   }
-  if (options.check_space) require_space(context.os, target.directory(), target.space_needed(to_write));
+  if (options.check_space) require_space(context.os, target.directory(), target.space_needed(to_write, 1));
   if (!options.dry_run) {
     context.progress.begin("repack", result.to_write);
-    run_repack(context, run, missing, [&](const RepackFile& file) { return target.writer(file); });
+    run_repack(context, run, missing, target.files_at_once(to_write),
+               [&](const RepackFile& file) { return target.writer(file); });
     context.progress.end();
     if (options.link != LinkMode::copy)
       for (const NamedSize& file : others.files) target.link(file, options.link);

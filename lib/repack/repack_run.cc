@@ -166,7 +166,7 @@ RepackMemory share_memory(const Context& context, Granularity granularity, const
 }
 
 void run_repack(const Context& context, const RepackRun& run, const std::vector<bool>& chosen,
-                const MakeSink& make) {
+                std::size_t most_open, const MakeSink& make) {
   std::vector<std::uint32_t> files;
   std::vector<std::size_t> lanes;
   std::vector<std::unique_ptr<Work>> works;
@@ -178,7 +178,7 @@ void run_repack(const Context& context, const RepackRun& run, const std::vector<
     if (run.files[f].tasks.empty()) make(run.files[f])->finish({run.files[f].name, 0, {}, {}});
   }
   std::vector<Worker> workers(static_cast<std::size_t>(run.memory.workers));
-  parallel_lanes(lanes, run.memory.workers, lanes.size(), [&](std::size_t lane, std::size_t t, int number) {
+  parallel_lanes(lanes, run.memory.workers, most_open, [&](std::size_t lane, std::size_t t, int number) {
     context.check_stop();
     Worker& worker = workers[static_cast<std::size_t>(number)];
     worker.buffer.resize(run.memory.buffer);

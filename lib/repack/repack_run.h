@@ -38,8 +38,9 @@ struct RepackRun {
   bool list_codebooks;  // in the figures
   RepackMemory memory;
 };
-// Processes the files for which chosen[i] is set. Files begin in order, and few are open at a time.
+// Processes the files for which chosen[i] is set. Files begin in order, and at most `most_open` are open at a
+// time.
 void run_repack(const Context& context, const RepackRun& run, const std::vector<bool>& chosen,
-                const MakeSink& make);
+                std::size_t most_open, const MakeSink& make);
 
 }  // namespace planesmith

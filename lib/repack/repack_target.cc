@@ -125,12 +125,6 @@ std::optional<FileFigures> RepackTarget::finished(const RepackFile& file) const 
   return std::nullopt;
 }
 
-void RepackTarget::put_record(const FileFigures& figures) const {
-  Json json = to_json(figures);
-  json[kFile] = file_stamp(dir_.get().status(figures.name));
-  records().write_atomically(record_name(figures.name), compact(json));
-}
-
 void RepackTarget::prepare(const std::string& name) {
   if (name.find('/') != name.npos) dir_.get().make_dirs(parent_of(name));
   if (records().unlink(record_name(name))) records().sync();
@@ -140,12 +134,18 @@ void RepackTarget::refuse_changed() const {
   for (const Checkpoint* source : sources_) source->refuse_changed(context_.os);
 }
 
-void RepackTarget::commit(File file, const std::string& name) {
+// The record comes before the name: a file that has its name and no record would be written again, and would
+// need its space twice.
+void RepackTarget::commit(File& file, const FileFigures& figures) {
   const Dir& dir = dir_.get();
+  const std::string& name = figures.name;
   refuse_changed();
   file.sync();
   if (!dir.leads_to(temporary_name(name), file))
     throw Error(file.path(), "was replaced by another process while it was being written");
+  Json json = to_json(figures);
+  json[kFile] = file_stamp(file.status());
+  records().write_atomically(record_name(name), compact(json));
   file.close();
   dir.rename(temporary_name(name), name);
   dir.open_dir(parent_of(name)).sync();
@@ -169,10 +169,7 @@ class RepackTarget::Writer : public RepackSink {
     file_.write(bytes, offset);
     file_.start_writeback(offset, bytes.size());
   }
-  void finish(const FileFigures& figures) override {
-    target_.commit(std::move(file_), name_);
-    target_.put_record(figures);
-  }
+  void finish(const FileFigures& figures) override { target_.commit(file_, figures); }
 
  private:
   static File begin(RepackTarget& target, const std::string& name) {
@@ -220,8 +217,7 @@ void RepackTarget::link(const NamedSize& file, LinkMode mode) {
     throw Error(dir.path_of(file.name),
                 "this file system cannot share blocks with the source; use --link sym or --link copy");
   }
-  commit(std::move(to), file.name);
-  put_record(FileFigures{file.name, 0, {}, {}});
+  commit(to, FileFigures{file.name, 0, {}, {}});
 }
 
 void RepackTarget::write_text(const std::string& name, const std::string& text) {
@@ -239,19 +235,25 @@ std::uint64_t RepackTarget::free_bytes() const {
   return known_free_space(context_.os, target_).value_or(UINT64_MAX);
 }
 
-std::uint64_t RepackTarget::space_needed(const std::vector<const RepackFile*>& files) const {
+std::size_t RepackTarget::files_at_once(const std::vector<const RepackFile*>& files) const {
+  return most_that_fit(files.size(), free_bytes(), [&](std::size_t n) { return space_needed(files, n); });
+}
+
+std::uint64_t RepackTarget::space_needed(const std::vector<const RepackFile*>& files,
+                                         std::size_t at_once) const {
   const Dir* const dir = dir_.find();
   const auto on_disk = [&](const std::string& name) -> std::uint64_t {
     const std::optional<struct stat> there = dir == nullptr ? std::nullopt : dir->look(name);
     return there && S_ISREG(there->st_mode) ? static_cast<std::uint64_t>(there->st_blocks) * 512 : 0;
   };
-  std::uint64_t bytes = 0, largest_replaced = 0;
+  std::uint64_t bytes = 0;
+  std::vector<std::uint64_t> replaced;
   for (const RepackFile* file : files) {
     const std::uint64_t freed = on_disk(file->name), left_over = on_disk(temporary_name(file->name));
-    largest_replaced = std::max(largest_replaced, std::min(freed, file->bytes));
+    replaced.push_back(std::min(freed, file->bytes));
     bytes += file->bytes - std::min(file->bytes, freed + left_over);
   }
-  return bytes + largest_replaced;
+  return bytes + sum_of_largest(std::move(replaced), at_once);
 }
 
 }  // namespace planesmith

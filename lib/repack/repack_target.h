@@ -50,19 +50,20 @@ class RepackTarget {
   void write_text(const std::string& name, const std::string& text);
 
   std::uint64_t free_bytes() const;  // at the target; UINT64_MAX: not known
-  // Bytes of free space that writing these files needs. A replaced file frees its space only when its
-  // successor is complete, so the largest replaced file counts in addition. Leftovers of a killed run are
-  // removed first.
-  std::uint64_t space_needed(const std::vector<const RepackFile*>& files) const;
+  // Bytes of free space that writing these files needs, `at_once` of them side by side. A replaced file frees
+  // its space only when its successor is complete, so the largest replaced ones count in addition. Leftovers
+  // of a killed run are removed first.
+  std::uint64_t space_needed(const std::vector<const RepackFile*>& files, std::size_t at_once) const;
+  // How many of them can be written side by side with the space that is free.
+  std::size_t files_at_once(const std::vector<const RepackFile*>& files) const;
   const std::string& directory() const { return target_; }
 
  private:
   class Writer;
   const Dir& records() const { return *records_; }
-  void put_record(const FileFigures& figures) const;
   // Creates the file's directory and removes the file's record. Error: a link is in the way.
   void prepare(const std::string& name);
-  void commit(File file, const std::string& name);
+  void commit(File& file, const FileFigures& figures);
   void refuse_changed() const;
 
   const Context& context_;

@@ -72,8 +72,8 @@ class ShardIo : public JobIo {
 };
 
 template <class Make>
-void write(const Context& context, Backend& backend, int workers, const std::vector<NewShard>& shards,
-           const std::vector<bool>& chosen, const Make& make) {
+void write(const Context& context, Backend& backend, int workers, std::size_t most_open,
+           const std::vector<NewShard>& shards, const std::vector<bool>& chosen, const Make& make) {
   struct Item {
     std::size_t work, part;
   };
@@ -99,16 +99,15 @@ void write(const Context& context, Backend& backend, int workers, const std::vec
   std::vector<std::unique_ptr<ShardIo>> ios(static_cast<std::size_t>(workers));
   for (int worker = 0; worker < workers; ++worker)
     ios[static_cast<std::size_t>(worker)] = std::make_unique<ShardIo>(context, backend, worker);
-  parallel_lanes(counts, workers, std::max<std::size_t>(1, lanes.size()),
-                 [&](std::size_t l, std::size_t i, int worker) {
-                   context.check_stop();
-                   const Lane& lane = lanes[l];
-                   ShardIo& io = *ios[static_cast<std::size_t>(worker)];
-                   const NewShard::Work& work = lane.shard->work[lane.items[i].work];
-                   io.set(work, lane.state->open(make));
-                   work.job->run(lane.items[i].part, io);
-                   lane.state->done();
-                 });
+  parallel_lanes(counts, workers, most_open, [&](std::size_t l, std::size_t i, int worker) {
+    context.check_stop();
+    const Lane& lane = lanes[l];
+    ShardIo& io = *ios[static_cast<std::size_t>(worker)];
+    const NewShard::Work& work = lane.shard->work[lane.items[i].work];
+    io.set(work, lane.state->open(make));
+    work.job->run(lane.items[i].part, io);
+    lane.state->done();
+  });
 }
 
 std::string index_text(const NewShards& shards) {
@@ -199,7 +198,7 @@ RewriteResult rewrite(const Context& context, const Checkpoint& checkpoint, NewS
     for (std::size_t i = 0; i < files.size(); ++i) bytes += there[i] ? files[i].file.bytes : 0;
     context.progress.begin("recheck", bytes);
     std::vector<char> same(files.size(), 1);
-    write(context, *backend, result.workers, files, there, [&](const RepackFile& file) {
+    write(context, *backend, result.workers, files.size(), files, there, [&](const RepackFile& file) {
       const auto number = static_cast<std::size_t>(
           std::find_if(files.begin(), files.end(), [&](const NewShard& f) { return &f.file == &file; }) -
           files.begin());
@@ -230,10 +229,10 @@ RewriteResult rewrite(const Context& context, const Checkpoint& checkpoint, NewS
   }
   result.to_write += of_texts;
   if (options.check_space)
-    require_space(context.os, target.directory(), target.space_needed(to_write) + of_texts);
+    require_space(context.os, target.directory(), target.space_needed(to_write, 1) + of_texts);
   if (options.dry_run) return result;
   context.progress.begin("write", result.to_write);
-  write(context, *backend, result.workers, files, missing,
+  write(context, *backend, result.workers, target.files_at_once(to_write), files, missing,
         [&](const RepackFile& file) { return target.writer(file); });
   context.progress.end();
   if (options.link != LinkMode::copy)

@@ -15,14 +15,14 @@ mkdir "$WORK/here" && cd "$WORK/here" || exit 1
 trap 'cd /; umount "$WORK/here/disk" 2>/dev/null; rm -rf "$WORK"' EXIT
 export PYTHONPATH=$SOURCE/tests/tools PYTHONDONTWRITEBYTECODE=1
 
-# filled TARGET COMMAND...: the command, which writes disk/TARGET, with ever more room.
+# filled STEPS TARGET COMMAND...: the command, which writes disk/TARGET, with ever more room.
 filled() {
-  local target=$1 room all stopped=0 flags; shift
+  local steps=$1 target=$2 room all stopped=0 flags; shift 2
   rm -rf disk right; mkdir disk
   expect 0 "$@" || return
   mv "disk/$target" right
   all=$(($(du -sk right | cut -f1) + 64))
-  for ((room = 0; room < all; room += all / 12 + 1)); do
+  for ((room = 0; room < all; room += all / steps + 1)); do
     mount -t tmpfs -o size=$((all + 64))k none disk || { fail "no tmpfs"; return; }
     flags="-T $((1 + room % 3))"
     fallocate -l $((all + 64 - room))k disk/others
@@ -51,11 +51,11 @@ filled() {
 judge() { python "$SOURCE/tests/tools/rewrite_judge.py" "$@"; }
 
 expect 0 judge make floats s fused=yes drafter=layer
-for to in nvfp4 mxfp4; do filled t repack-experts quantize s disk/t --to $to --link copy; done
+for to in nvfp4 mxfp4; do filled 40 t repack-experts quantize s disk/t --to $to --link copy; done
 rm -rf s; expect 0 judge make floats s fused=yes drafter=layer kinds=plain
 expect 0 repack-experts quantize -q s q --to nvfp4
-filled f repack-experts finish q --from s disk/f --link copy
+filled 120 f repack-experts finish q --from s disk/f --link copy
 rm -rf s q
 expect 0 judge make ct-mixed s
-filled t repack-experts translate s disk/t --link copy
+filled 40 t repack-experts translate s disk/t --link copy
 finish
