@@ -117,6 +117,26 @@ std::size_t most_layers(const Plan& plan, const std::vector<std::unique_ptr<Sink
                                    static_cast<std::uint64_t>(workers));
 }
 
+// Layers that are replaced side by side need space for all of these twice.
+std::size_t layers_within_space(const Context& context, const Plan& plan,
+                                const std::vector<std::unique_ptr<Sink>>& sinks, std::size_t most) {
+  std::map<dev_t, std::vector<Sink*>> systems;
+  std::map<dev_t, std::uint64_t> free;
+  for (const std::unique_ptr<Sink>& sink : sinks) {
+    const std::string directory = nearest_existing(context.os, sink->describe());
+    const dev_t device = status(context.os, directory).st_dev;
+    systems[device].push_back(sink.get());
+    free[device] = known_free_space(context.os, directory).value_or(UINT64_MAX);
+  }
+  for (const auto& system : systems)
+    most = most_that_fit(most, free[system.first], [&](std::size_t n) {
+      std::uint64_t bytes = 0;
+      for (Sink* const sink : system.second) bytes += sink->space_needed(plan.layers, n);
+      return bytes;
+    });
+  return most;
+}
+
 // The directories of the checkpoint:
 // its own, and the repository's if links of a Hugging Face cache lead there.
 std::set<std::string> checkpoint_directories(const Checkpoint& checkpoint) {
@@ -177,7 +197,7 @@ Outlook check_targets(const Context& context, const Checkpoint& checkpoint, cons
       outlook.remarks.push_back(std::move(standing.remark));
     auto& [path, bytes] = needed[status(context.os, directory).st_dev];
     path = directory;
-    bytes += sink->space_needed(plan.layers);
+    bytes += sink->space_needed(plan.layers, 1);
   }
   files_of_a_layer(sinks);
   for (const auto& [device, need] : needed) {
@@ -237,7 +257,8 @@ BuildReport build(const Context& context, const Checkpoint& checkpoint, const Mo
     context.progress.begin("convert", total);
     context.progress.begin_layers(jobs.size());
   }
-  parallel_lanes(lanes, force.workers, most_layers(plan, sinks, force.workers),
+  parallel_lanes(lanes, force.workers,
+                 layers_within_space(context, plan, sinks, most_layers(plan, sinks, force.workers)),
                  [&](std::size_t lane, std::size_t task, int number) {
                    context.check_stop();
                    LayerJob& job = *jobs[lane];

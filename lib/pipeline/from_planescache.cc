@@ -163,7 +163,7 @@ class Assembly {
     Outlook::FileSystem& system = systems_[status(context_.os, base).st_dev];
     system.directory = base;
     system.free = known_free_space(context_.os, base).value_or(0);
-    system.needed += sink.space_needed(unfinished);
+    system.needed += sink.space_needed(unfinished, 1);
   }
 
   // Packs of shared blocks take almost no space, and only an attempt shows whether blocks can be shared.

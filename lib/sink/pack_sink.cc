@@ -252,7 +252,8 @@ SectionSet PackSink::missing(const SparseLayer& layer) {
   return out;
 }
 
-std::uint64_t PackSink::space_needed(const std::vector<const SparseLayer*>& layers) {
+// Layers are replaced in place.
+std::uint64_t PackSink::space_needed(const std::vector<const SparseLayer*>& layers, std::size_t) {
   require_flock(context_.os, spec_.directory);  // fails before anything is created
   std::vector<std::uint64_t> keys;
   std::uint64_t allocated = 0;

@@ -74,7 +74,7 @@ class PackSink : public Sink {
   void refuse_other_source() override { records_.refuse_other_source(); }
   void prepare() override;
   SectionSet missing(const SparseLayer& layer) override;
-  std::uint64_t space_needed(const std::vector<const SparseLayer*>& layers) override;
+  std::uint64_t space_needed(const std::vector<const SparseLayer*>& layers, std::size_t at_once) override;
   std::unique_ptr<LayerOutput> open_layer(const SparseLayer& layer, const SectionSet& sections) override;
   std::unique_ptr<PackLayer> open_pack_layer(std::uint64_t layer_key);  // null as open_layer()
   Standing standing(const std::vector<const SparseLayer*>& layers) override;

@@ -12,6 +12,7 @@
 #include "base/file_status.h"
 #include "base/shared_writer.h"
 #include "base/size.h"
+#include "base/space.h"
 #include "base/temporary.h"
 #include "base/text.h"
 #include "base/user_cache.h"
@@ -230,11 +231,12 @@ class PlanesCacheSink : public Sink {
 
   SectionSet missing(const SparseLayer& layer) override { return missing(layer.index, trust_); }
 
-  std::uint64_t space_needed(const std::vector<const SparseLayer*>& layers) override {
-    // A rebuilt layer needs space while its old files still exist and frees it when they are removed, so of
-    // several rebuilt layers the largest counts in addition. Leftovers of a killed run are removed before the
-    // layer is written.
-    std::uint64_t bytes = 0, largest_replaced = 0;
+  std::uint64_t space_needed(const std::vector<const SparseLayer*>& layers, std::size_t at_once) override {
+    // A rebuilt layer needs space while its old files still exist and frees it when they are removed, so the
+    // largest rebuilt ones count in addition, as many as are written side by side. Leftovers of a killed run
+    // are removed before the layer is written.
+    std::uint64_t bytes = 0;
+    std::vector<std::uint64_t> replaced;
     for (const SparseLayer* layer : layers) {
       const bool unrecorded = !records_.find(layer->index);
       const SectionSet sections = missing(layer->index, trust_ == Trust::nothing ? trust_ : Trust::record);
@@ -247,10 +249,10 @@ class PlanesCacheSink : public Sink {
         freed += on_disk(name);
         left_over += on_disk(temporary_name(name));
       }
-      largest_replaced = std::max(largest_replaced, std::min(freed, needed));
+      replaced.push_back(std::min(freed, needed));
       bytes += needed - std::min(needed, freed + left_over);
     }
-    return bytes + largest_replaced;
+    return bytes + sum_of_largest(std::move(replaced), at_once);
   }
 
   Standing standing(const std::vector<const SparseLayer*>& layers) override {

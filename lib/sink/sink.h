@@ -52,8 +52,9 @@ class Sink {
   // Sections still to be made for a layer; none set: the layer is finished. A layer whose files have no
   // record is made, too: existing files are compared with it and kept if they are the same.
   virtual SectionSet missing(const SparseLayer& layer) = 0;
-  // Bytes of free space that writing these layers needs.
-  virtual std::uint64_t space_needed(const std::vector<const SparseLayer*>& layers) = 0;
+  // Bytes of free space that writing these layers needs, `at_once` of them side by side: a layer that is
+  // replaced frees its space only when its successor is complete.
+  virtual std::uint64_t space_needed(const std::vector<const SparseLayer*>& layers, std::size_t at_once) = 0;
   // Starts a layer, or starts it over; `sections`: from missing(). Null: another run is writing it, or has
   // finished it since.
   virtual std::unique_ptr<LayerOutput> open_layer(const SparseLayer& layer, const SectionSet& sections) = 0;

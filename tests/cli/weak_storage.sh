@@ -134,7 +134,8 @@ if tight 2200k; then
   expect 0 $cache --layers 1
   umount disk; tight $((3 * used + 80))k
   expect 0 $cache
-  expect 0 $cache --force
+  # As many layers side by side as there is room for.
+  for threads in 1 2 8; do expect 0 $cache --force -T $threads; done
   umount disk; tight 60k
   expect 1 $cache && says 'not enough space: .*--no-space-check'
   # Every writing program refuses what does not fit, but starts anyway with --no-space-check.
