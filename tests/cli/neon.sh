@@ -10,8 +10,8 @@ if command -v ccache >"$WORK/out"; then compiler="ccache $compiler"; fi
 cd "$SOURCE" || exit 1
 for source in lib/base/{error,text}.cc lib/quant/*.cc tests/unit/{main,kernels_test,quantize_kernels_test}.cc; do
   case $source in *backend.cc | *quantizer.cc) continue ;; esac  # they depend on more than the kernels
-  expect 0 $compiler -std=c++20 -O2 -Wall -Wextra -Wshadow -ffp-contract=off -DFMT_HEADER_ONLY -Ilib -Itests \
-    -c "$source" -o "$WORK/$(basename "$source").o" || sed 's/^/    /' "$WORK/err"
+  expect 0 $compiler -std=c++20 -O2 -Wall -Wextra -Wshadow -ffp-contract=off -DFMT_HEADER_ONLY \
+    -DSOURCE_DIR="\"$PWD\"" -Ilib -Itests -c "$source" -o "$WORK/$(basename "$source").o" || sed 's/^/    /' "$WORK/err"
 done
 expect 0 aarch64-linux-gnu-g++ -static "$WORK"/*.o -o "$WORK/kernels"
 expect 0 "$qemu" "$WORK/kernels" || cat "$WORK/out"
