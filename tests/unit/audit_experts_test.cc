@@ -149,15 +149,18 @@ TEST_CASE("experts.constant: a weight of one code") {
 }
 
 TEST_CASE("experts.constant: the middle of an odd number of elements is not the middle of its bytes") {
-  for (const auto& [dtype, one] :
-       {std::pair{"BF16", std::string("\x80\x3f")}, {"F32", std::string("\0\0\x80\x3f", 4)}}) {
-    CAPTURE(dtype);
+  struct Case {
+    const char* dtype;
+    std::string one;
+  };
+  for (const Case& each : {Case{"BF16", "\x80\x3f"}, Case{"F32", std::string("\0\0\x80\x3f", 4)}}) {
+    CAPTURE(each.dtype);
     AuditBench bench(kMxfp4);
     TensorSpec& weight = bench.checkpoint[bench.expert(1, "w3", "weight")];
-    weight.dtype = dtype;
+    weight.dtype = each.dtype;
     weight.shape = {101, 101};
     std::string& bytes = bench.contents[weight.name];
-    while (bytes.size() < weight.bytes()) bytes += one;
+    while (bytes.size() < weight.bytes()) bytes += each.one;
     CHECK(bench.codes().contains("experts.constant"));
     bytes[bytes.size() / 2] ^= 1;
     CHECK(!bench.codes().contains("experts.constant"));
