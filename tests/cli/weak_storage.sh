@@ -91,7 +91,7 @@ expect 1 weakly dirsync=$EIO pack-chunks unpack right.parts -C u && says 'cannot
 # Whatever a program is doing, the second signal ends it.
 expect 0 make-trace trace.npy --ticks 100 --layers 2 --experts 8 --per-layer 2 -q
 while read -r command; do
-  weakly stuck $command >/dev/null 2>err & pid=$!
+  WEAK=stuck LD_PRELOAD=$shim $command >/dev/null 2>err & pid=$!  # no function: its process would be a shell
   sleep 0.4; kill -TERM $pid; sleep 0.3; kill -TERM $pid 2>/dev/null
   for _ in $(seq 50); do kill -0 $pid 2>/dev/null || break; sleep 0.1; done
   ! kill -9 $pid 2>/dev/null || fail "two signals do not end $command"
