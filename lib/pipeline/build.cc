@@ -120,18 +120,21 @@ std::size_t most_layers(const Plan& plan, const std::vector<std::unique_ptr<Sink
 // Layers that are replaced side by side need space for all of these twice.
 std::size_t layers_within_space(const Context& context, const Plan& plan,
                                 const std::vector<std::unique_ptr<Sink>>& sinks, std::size_t most) {
-  std::map<dev_t, std::vector<Sink*>> systems;
-  std::map<dev_t, std::uint64_t> free;
+  struct FileSystem {
+    std::uint64_t free = 0;
+    std::vector<Sink*> sinks{};
+  };
+  std::map<dev_t, FileSystem> systems;
   for (const std::unique_ptr<Sink>& sink : sinks) {
     const std::string directory = nearest_existing(context.os, sink->describe());
-    const dev_t device = status(context.os, directory).st_dev;
-    systems[device].push_back(sink.get());
-    free[device] = known_free_space(context.os, directory).value_or(UINT64_MAX);
+    FileSystem& system = systems[status(context.os, directory).st_dev];
+    system.free = known_free_space(context.os, directory).value_or(UINT64_MAX);
+    system.sinks.push_back(sink.get());
   }
-  for (const auto& system : systems)
-    most = most_that_fit(most, free[system.first], [&](std::size_t n) {
+  for (const auto& each : systems)
+    most = most_that_fit(most, each.second.free, [&](std::size_t n) {
       std::uint64_t bytes = 0;
-      for (Sink* const sink : system.second) bytes += sink->space_needed(plan.layers, n);
+      for (Sink* const sink : each.second.sinks) bytes += sink->space_needed(plan.layers, n);
       return bytes;
     });
   return most;
@@ -257,8 +260,8 @@ BuildReport build(const Context& context, const Checkpoint& checkpoint, const Mo
     context.progress.begin("convert", total);
     context.progress.begin_layers(jobs.size());
   }
-  parallel_lanes(lanes, force.workers,
-                 layers_within_space(context, plan, sinks, most_layers(plan, sinks, force.workers)),
+  const std::size_t at_once = std::min(jobs.size(), most_layers(plan, sinks, force.workers));
+  parallel_lanes(lanes, force.workers, layers_within_space(context, plan, sinks, at_once),
                  [&](std::size_t lane, std::size_t task, int number) {
                    context.check_stop();
                    LayerJob& job = *jobs[lane];
