@@ -50,16 +50,16 @@ std::vector<HubFrames::Run> HubFrames::runs_of(std::span<const std::size_t> fram
   }
   const std::size_t lanes = std::min(static_cast<std::size_t>(options_.connections), parts.size());
   std::vector<std::vector<Run>> by_lane(lanes);
+  std::size_t longest = 0;
   for (std::size_t p = 0; p < parts.size(); ++p) {
     std::vector<Run>& lane = by_lane[p * lanes / parts.size()];
     lane.insert(lane.end(), parts[p].begin(), parts[p].end());
+    longest = std::max(longest, lane.size());
   }
   std::vector<Run> runs;
-  for (std::size_t i = 0, before = SIZE_MAX; before != runs.size(); ++i) {
-    before = runs.size();
+  for (std::size_t i = 0; i < longest; ++i)
     for (const std::vector<Run>& lane : by_lane)
       if (i < lane.size()) runs.push_back(lane[i]);
-  }
   return runs;
 }
 
@@ -67,9 +67,10 @@ void HubFrames::expect(std::span<const std::span<const std::size_t>> batches) {
   std::uint64_t total = 0;
   for (const auto& batch : batches)
     for (const std::size_t f : batch) total += manifest_.frames[f].size;
+  const std::uint64_t most = range_size(total, options_);
   range_of_.resize(manifest_.frames.size());
   for (const auto& batch : batches)
-    for (const Run& run : runs_of(batch, range_size(total, options_))) {
+    for (const Run& run : runs_of(batch, most)) {
       std::fill(range_of_.begin() + static_cast<std::ptrdiff_t>(run.begin),
                 range_of_.begin() + static_cast<std::ptrdiff_t>(run.end), runs_.size());
       runs_.push_back(run);
