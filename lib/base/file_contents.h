@@ -18,7 +18,7 @@ std::uint64_t next_hole(const Context& context, const File& file, std::uint64_t 
 // is durable afterwards. Stop is polled.
 void copy_contents(const Context& context, const File& from, File& to);
 
-// Byte for byte; a hole equals zeros. Reads no hole and at most 2 MiB at a time. Stop is polled.
+// Byte for byte; a hole equals zeros. Reads pieces of 1 MiB, but none that is a hole. Stop is polled.
 bool same_contents(const Context& context, const File& a, const File& b);
 
 }  // namespace planesmith

@@ -38,7 +38,7 @@ class RepackTarget {
   // changed.
   std::optional<FileFigures> finished(const RepackFile& file) const;
 
-  // Writes the file under a temporary name; finish() makes it durable, renames it and leaves the record.
+  // Writes the file under a temporary name; finish() makes it durable, leaves the record and renames it.
   std::unique_ptr<RepackSink> writer(const RepackFile& file);
   // Writes nothing; compares the file with what is put. finish() reports whether all of it is the same.
   std::unique_ptr<RepackSink> checker(const RepackFile& file, std::function<void(bool same)> report) const;

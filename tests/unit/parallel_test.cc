@@ -1,5 +1,5 @@
 // Work on several threads: every index once, errors, lanes, machines that have no more threads, limits of
-// control groups, the umask.
+// control groups, the umask, the table of descriptors.
 #include "base/parallel.h"
 
 #include <doctest/doctest.h>
@@ -151,7 +151,7 @@ TEST_CASE("limits of control groups") {
   CHECK(open_files_left() > 0);
 }
 
-// "FDSize:	256"
+// "FDSize:\t256"
 std::uint64_t size_of_descriptor_table() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
