@@ -82,4 +82,9 @@ inline std::map<std::string, std::string> contents(const std::string& dir) {
   return files;
 }
 
+// Whether a file is a part of the set that small_parts() makes.
+inline bool is_part(const std::string& name) {
+  return name.starts_with("set.");
+}
+
 }  // namespace chunks_tree
