@@ -64,9 +64,7 @@ Fidelity analyze(const Context& context, const AnalyzeOptions& options, const Ke
     std::array<ZeroCount, kProjections> zeros;
     for (std::size_t p = 0; !as_they_stand && p < kProjections; ++p)
       if (!requantize(kernels, slices[p], all.subspan(source.buffer_bytes()), modes[p], zeros[p]))
-        source.refuse(expert, 0,
-                      {static_cast<Projection>(p),
-                       std::visit([](const auto& s) { return find_nonfinite(s); }, slices[p])});
+        source.refuse(expert, 0, {static_cast<Projection>(p), find_nonfinite(slices[p])});
     choose_modes(zeros, modes);
     for (std::size_t p = 0; p < kProjections; ++p) {
       TensorFidelity& tensor = fidelity.tensors[i * kProjections + p];

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "fidelity/fidelity.h"
-#include "quant/backend.h"
+#include "quant/kernels.h"
 
 namespace planesmith {
 

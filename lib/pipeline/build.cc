@@ -176,7 +176,7 @@ Workforce plan_workforce(const Context& context, const Checkpoint& checkpoint, c
   const ExpertSource source(context, checkpoint, model, plan.shape, plan.ranks.front(), plan.ranks.size());
   const std::uint64_t fixed = checkpoint.tensors().size() * kBytesPerTensor;
   Workforce out;
-  out.bytes_per_worker = worker_bytes(backend, source, plan);
+  out.bytes_per_worker = ExpertWorker::bytes(backend, source, plan);
   out.workers = workers_within(context.memory, fixed, out.bytes_per_worker, backend.workers(context.threads));
   out.peak_memory = fixed + static_cast<std::uint64_t>(out.workers) * out.bytes_per_worker;
   return out;
@@ -275,7 +275,7 @@ BuildReport build(const Context& context, const Checkpoint& checkpoint, const Mo
                      // Advice keeps threads that jump between experts from waiting.
                      if (task + 1 < experts.size()) source.prefetch(experts[job.experts()[task + 1]]);
                      std::unique_ptr<ExpertWorker>& worker = workers[static_cast<std::size_t>(number)];
-                     if (!worker) worker = make_worker(backend, number, source, plan);
+                     if (!worker) worker = std::make_unique<ExpertWorker>(backend, number, source, plan);
                      worker->run(experts[e], e, outputs);
                    }
                    if (job.finish_expert(context, checkpoint)) ++converted;

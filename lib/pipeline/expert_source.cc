@@ -17,7 +17,6 @@ namespace planesmith {
 namespace {
 
 constexpr std::uint64_t kBufferAlignment = 4 * kKiB;
-constexpr std::uint64_t kPieceBytes = 128 * kKiB;  // of a piece's weights; about 3 times with its planes
 
 std::uint64_t weight_bytes(const Model& model, std::uint64_t cols) {
   return traits(model.family).weight_bytes(cols);
@@ -60,35 +59,33 @@ ExpertSource::ExpertSource(const Context& context, const Checkpoint& checkpoint,
     buffer_bytes_ += round_up(at.read_rows * at.row_bytes, kBufferAlignment);
     at.scale_at = buffer_bytes_;
     buffer_bytes_ += round_up(at.scale_read_rows * at.scale_row_bytes, kBufferAlignment);
-    cut_into_pieces(p);
   }
 }
 
-void ExpertSource::cut_into_pieces(std::size_t projection) {
-  const Layout& at = layout(projection);
-  // NOLINTBEGIN(clang-analyzer-core.DivideZero): Model and Plan guarantee that blocks and slices have rows
+std::vector<ExpertSource::Piece> ExpertSource::pieces(std::uint64_t weight_bytes) const {
+  std::vector<Piece> out;
+  for (std::size_t p = 0; p < kProjections; ++p) {
+    const Layout& at = layout(p);
+    // NOLINTBEGIN(clang-analyzer-core.DivideZero): Model and Plan guarantee that blocks and slices have rows
 
-  // Whole tiles and whole blocks; of w1 and w3, of one rank only.
-  const std::uint64_t unit = std::lcm(format::kTileRows, scale_grid(model_).rows);
-  const std::uint64_t most = std::max(kPieceBytes / at.row_bytes / unit, std::uint64_t{1}) * unit;
-  const std::uint64_t span =
-      static_cast<Projection>(projection) == Projection::w2 ? at.read_rows : shape_.slice;
-  for (std::uint64_t row = 0; row < at.read_rows;) {
-    const std::uint64_t rows = std::min(most, span - row % span);
-    pieces_.push_back({static_cast<Projection>(projection), row, rows});
-    row += rows;
+    // Whole tiles and whole blocks; of w1 and w3, of one rank only.
+    const std::uint64_t unit = std::lcm(format::kTileRows, scale_grid(model_).rows);
+    const std::uint64_t most = std::max(weight_bytes / at.row_bytes / unit, std::uint64_t{1}) * unit;
+    const std::uint64_t span = static_cast<Projection>(p) == Projection::w2 ? at.read_rows : shape_.slice;
+    for (std::uint64_t row = 0; row < at.read_rows;) {
+      const std::uint64_t rows = std::min(most, span - row % span);
+      out.push_back({static_cast<Projection>(p), row, rows});
+      row += rows;
+    }
+    // NOLINTEND(clang-analyzer-core.DivideZero)
   }
-  // NOLINTEND(clang-analyzer-core.DivideZero)
+  return out;
 }
 
-std::uint64_t ExpertSource::piece_buffer_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const Piece& piece : pieces_) {
-    const Layout& at = layout(static_cast<std::size_t>(piece.projection));
-    bytes = std::max(bytes, round_up(piece.rows * at.row_bytes, kBufferAlignment) +
-                                divide_up(piece.rows, scale_grid(model_).rows) * at.scale_row_bytes);
-  }
-  return round_up(bytes, kBufferAlignment);
+std::uint64_t ExpertSource::buffer_bytes(const Piece& piece) const {
+  const Layout& at = layout(static_cast<std::size_t>(piece.projection));
+  return round_up(piece.rows * at.row_bytes, kBufferAlignment) +
+         divide_up(piece.rows, scale_grid(model_).rows) * at.scale_row_bytes;
 }
 
 std::uint64_t ExpertSource::scale_block_rows() const {

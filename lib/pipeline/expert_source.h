@@ -7,7 +7,7 @@
 #include "base/context.h"
 #include "checkpoint/model.h"
 #include "pipeline/shard_files.h"
-#include "quant/backend.h"
+#include "quant/expert_converter.h"
 
 namespace planesmith {
 
@@ -33,20 +33,20 @@ class ExpertSource {
   // One rank's slices of it.
   ExpertSlices slices(const Loaded& loaded, std::uint64_t rank) const;
 
-  // Rows of one projection that are read, converted and written together:
-  // few enough that they and their planes stay in the second-level cache.
-  // Ordered by projection and row; a piece of w1 or w3 belongs to one rank.
+  // Rows of one projection that are read, converted and written together.
   struct Piece {
     Projection projection;
     std::uint64_t row, rows;  // row: counted in the rows that are read
   };
-  const std::vector<Piece>& pieces() const { return pieces_; }
-  std::uint64_t piece_buffer_bytes() const;
+  // An expert in pieces of at most so many bytes of weights where rows allow it, ordered by projection and
+  // row; a piece of w1 or w3 belongs to one rank.
+  std::vector<Piece> pieces(std::uint64_t weight_bytes) const;
+  std::uint64_t buffer_bytes(const Piece& piece) const;
   bool concerns(const Piece& piece, std::uint64_t rank) const;  // whether the rank needs the piece
   // The piece's first row, counted in the rank's slice of the projection.
   std::uint64_t first_row(const Piece& piece) const;
   std::uint64_t scale_block_rows() const;  // rows of the weight that share a scale
-  // Reads a piece into `buffer` (piece_buffer_bytes()). Errors: as above.
+  // Reads a piece into `buffer`, which has room for it. Errors: as above.
   void load(const Expert& expert, const Piece& piece, Bytes buffer) const;
   std::array<float, kProjections> load_scale_2(const Expert& expert) const;  // 0: the family has none
   Slice slice(const Piece& piece, const std::uint8_t* buffer, std::uint64_t rank, float scale_2) const;
@@ -67,7 +67,6 @@ class ExpertSource {
   Slice slice(std::size_t projection, std::uint64_t rows, const std::uint8_t* weight,
               const std::uint8_t* scale, std::uint64_t rank, float scale_2) const;
   void read(const Tensor& tensor, std::uint64_t offset, Bytes to) const;
-  void cut_into_pieces(std::size_t projection);
   template <typename Use>
   void for_each_range(const Expert& expert, Use use) const;
 
@@ -77,7 +76,6 @@ class ExpertSource {
   const std::uint64_t first_rank_;
   std::array<Layout, kProjections> layouts_{};
   std::uint64_t buffer_bytes_ = 0;
-  std::vector<Piece> pieces_;
   const ShardFiles shards_;
 };
 

@@ -1,13 +1,17 @@
-// The work of one thread of a build: reads an expert, converts it for each rank, passes the sections on.
+// The work of one thread of a build: reads an expert in pieces, converts these for each rank, hashes the
+// planes and passes them on.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
+#include "base/hash.h"
 #include "pipeline/expert_source.h"
 #include "plan/plan.h"
 #include "quant/backend.h"
+#include "quant/zero_signs.h"
 #include "sink/sink.h"
 
 namespace planesmith {
@@ -21,34 +25,50 @@ struct OpenOutput {
 
 class ExpertWorker {
  public:
-  virtual ~ExpertWorker() = default;
+  // number: of the thread.
+  ExpertWorker(Backend& backend, int number, const ExpertSource& source, const Plan& plan);
+
+  // Bytes of the buffers of one worker.
+  static std::uint64_t bytes(const Backend& backend, const ExpertSource& source, const Plan& plan);
+
   // Converts expert `number` of a layer into the layer's outputs. Errors: a weight or scale that is not
-  // finite; errors of reading and writing.
-  virtual void run(const Expert& expert, std::uint64_t number, const std::vector<OpenOutput>& outputs) = 0;
+  // finite; errors of reading, converting and writing, after which the worker is of no use.
+  void run(const Expert& expert, std::uint64_t number, const std::vector<OpenOutput>& outputs);
+
+ private:
+  using Piece = ExpertSource::Piece;
+  struct Job;
+  // The state of one rank: what earlier experts showed about its zeros, and its planes of the current matrix.
+  struct Rank {
+    std::uint64_t rank;
+    SignsOfZeros signs[2];
+    PlaneSet wanted;
+    PerPlane<Xxh3Stream> digests;
+    ZeroCount zeros;
+  };
+  // A piece that is being converted for a rank.
+  struct Started {
+    const Piece* piece;
+    Rank* rank;
+    Slice slice;
+    Bytes planes;
+  };
+
+  void convert_matrix(const Job& job);
+  void start(const Job& job, const Piece& piece, Rank& rank, ConstBytes input);
+  void take_oldest(const Job& job);
+  bool finish(const Job& job, Rank& rank);
+  [[noreturn]] void refuse(const Job& job, const Started& started) const;
+
+  const ExpertSource& source_;
+  const Plan& plan_;
+  const std::vector<Piece> pieces_;
+  std::vector<Rank> ranks_;
+  // Used in turns; one of each for every piece in flight.
+  std::vector<std::unique_ptr<Buffer>> inputs_, outputs_;
+  std::size_t next_input_ = 0, next_output_ = 0;
+  std::deque<Started> started_;
+  std::unique_ptr<Converter> converter_;  // destroyed first: it may still use the buffers
 };
-
-// Makes the worker of thread `number`. Devices get whole experts. The CPU's kernels are faster than memory,
-// so they get pieces that stay in the caches from the read call to the write call.
-std::unique_ptr<ExpertWorker> make_worker(Backend& backend, int number, const ExpertSource& source,
-                                          const Plan& plan);
-// Bytes of the buffers of one worker.
-std::uint64_t worker_bytes(const Backend& backend, const ExpertSource& source, const Plan& plan);
-
-// The sections of a rank that at least one output wants.
-SectionSet wanted_sections(const std::vector<OpenOutput>& outputs, std::uint64_t rank);
-// Calls use(output) for those of the rank's outputs that want the section.
-template <typename Use>
-void for_each_taker(const std::vector<OpenOutput>& outputs, std::uint64_t rank, format::Section section,
-                    Use use) {
-  for (const OpenOutput& each : outputs)
-    if (each.sink->rank() == rank && each.missing[static_cast<std::size_t>(section)]) use(*each.output);
-}
-
-// The two kinds of workers.
-std::unique_ptr<ExpertWorker> make_whole_worker(Backend& backend, int number, const ExpertSource& source,
-                                                const Plan& plan);
-std::unique_ptr<ExpertWorker> make_piece_worker(Backend& backend, const ExpertSource& source,
-                                                const Plan& plan);
-std::uint64_t piece_worker_bytes(const ExpertSource& source, const Plan& plan);
 
 }  // namespace planesmith

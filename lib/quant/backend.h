@@ -1,63 +1,37 @@
-// What converts and quantizes experts: the CPU's kernels or GPUs. The pipeline gives one expert's slices for
-// one rank and takes the planes; how many experts are in flight is the number of its workers, each of which
-// has a Converter of its own.
+// What converts and quantizes experts: the CPU's kernels or GPUs. The pipeline gives a few rows of an expert
+// at a time and takes their planes; each of its workers has a Converter of its own.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/file.h"
-#include "checkpoint/model.h"
-#include "format/geometry.h"
 #include "quant/kernels.h"
+#include "quant/plane_layout.h"
 #include "quant/quantizer.h"
 
 namespace planesmith {
 
-// Converts a slice by these kernels; find_nonfinite() says why where it returns false. Zeros are counted
-// where `zeros` is not null.
-bool convert_slice(const Kernels& kernels, const Slice& slice, ZeroSigns signs, const PlaneTarget& target,
-                   ZeroCount* zeros = nullptr);
-NonFinite find_nonfinite(const Slice& slice);
-
-// The signs of one matrix's zeros (FORMAT.md section 4), expert after expert. Mode auto knows them only when
-// all zeros are counted. Experts of a checkpoint are alike, so the answer for the last one is taken until the
-// count says otherwise; then the matrix is converted once more.
-class SignsOfZeros {
- public:
-  ZeroSigns choose(format::ZeroMode mode) const;
-  // Whether a matrix that was converted with choose() is right, given its zeros.
-  bool settle(format::ZeroMode mode, const ZeroCount& count);
-
- private:
-  ZeroSigns last_ = ZeroSigns::keep;
-};
-
-// One expert's part of one rank, indexed by Projection: rows of w1 and w3, columns of w2; all of one family.
-using ExpertSlices = std::array<Slice, kProjections>;
-
-// Where each section goes, indexed by format::Section, each of section_bytes(); null: not wanted.
-using SectionTargets = std::array<std::uint8_t*, format::kSections>;
-
-// A NaN or an infinity, and the projection it was found in.
-struct BadElement {
-  Projection projection = Projection::w1;
-  NonFinite where;
-};
-
+// Converts slices in the order in which they are started.
 class Converter {
  public:
-  virtual ~Converter() = default;
-  // Fills the targets; returns the first non-finite element where there is one (the targets' contents are
-  // then unspecified). FORMAT.md section 4: the zero mode touches requantized families only, and mode auto
-  // judges w1 and w3 together. Errors: a device that fails.
-  virtual std::optional<BadElement> convert(const ExpertSlices& expert, format::ZeroMode mode,
-                                            const SectionTargets& targets) = 0;
+  virtual ~Converter() = default;  // waits for slices that were started and not finished
+  // Begins to convert a slice into the first PlaneLayout(wanted, slice).bytes() of `planes`. At most
+  // Backend::pieces_in_flight() slices may be started and not finished; until then their weights, scales and
+  // planes are in use. These belong to buffers of Backend::allocate(), where they are converted faster.
+  // Errors: a device that fails; this slice is not in use then.
+  virtual void start(const Slice& slice, ZeroSigns signs, bool count_zeros, const PlaneSet& wanted,
+                     Bytes planes) = 0;
+  struct Converted {
+    bool finite = true;  // false: find_nonfinite() says where not; the planes are unspecified
+    ZeroCount zeros;     // of the slice, if they were to be counted and its family has any to balance
+  };
+  // Waits for the oldest slice that is not finished. Errors: a device that fails.
+  virtual Converted finish() = 0;
 };
 
 // Memory that the backend reads and writes fast (page-locked for GPUs), 4 KiB aligned.
@@ -76,11 +50,11 @@ class Backend {
   virtual std::string describe() const = 0;  // "cpu (avx512)", "2 x NVIDIA H200"
   virtual std::unique_ptr<Converter> make_converter(int worker) = 0;
   virtual std::unique_ptr<Quantizer> make_quantizer(int worker) = 0;
-  // The CPU's, for callers that convert a few rows at a time, in its caches; null: a device, best at whole
-  // experts.
-  virtual const Kernels* kernels() const { return nullptr; }
   virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
-  // Experts that should be in flight at once to keep the backend busy, given the threads the user allows.
+  // Weights that a slice should have, in bytes, and slices that each worker should have in flight.
+  virtual std::uint64_t piece_bytes() const = 0;
+  virtual std::size_t pieces_in_flight() const = 0;
+  // Workers that keep the backend busy, given the threads that the user allows.
   virtual int workers(int threads) const = 0;
 };
 

@@ -45,6 +45,16 @@ std::vector<const Kernels*> find_available() {
   return available;
 }
 
+struct Run {
+  const Kernels& kernels;
+  const PlaneTarget& target;
+  ZeroSigns signs;
+  ZeroCount* zeros;
+  bool operator()(const Mxfp4Slice& slice) const { return kernels.mxfp4(slice, target); }
+  bool operator()(const Fp8Slice& slice) const { return kernels.fp8(slice, signs, target, zeros); }
+  bool operator()(const Nvfp4Slice& slice) const { return kernels.nvfp4(slice, signs, target, zeros); }
+};
+
 }  // namespace
 
 std::span<const Kernels* const> available_kernels() {
@@ -61,6 +71,15 @@ const Kernels& choose_kernels(std::string_view isa) {
     throw Error(fmt::format("this machine cannot run the {} kernels; use --isa auto", isa));
   throw Error(ErrorCode::usage, "",
               fmt::format("--isa: '{}' is not one of {}", printable(isa), fmt::join(kIsas, ", ")));
+}
+
+bool convert_slice(const Kernels& kernels, const Slice& slice, ZeroSigns signs, const PlaneTarget& target,
+                   ZeroCount* zeros) {
+  return std::visit(Run{kernels, target, signs, zeros}, slice);
+}
+
+NonFinite find_nonfinite(const Slice& slice) noexcept {
+  return std::visit([](const auto& s) { return find_nonfinite(s); }, slice);
 }
 
 }  // namespace planesmith

@@ -92,6 +92,11 @@ struct NonFinite {
 NonFinite find_nonfinite(const Mxfp4Slice&) noexcept;
 NonFinite find_nonfinite(const Fp8Slice&) noexcept;
 NonFinite find_nonfinite(const Nvfp4Slice&) noexcept;
+NonFinite find_nonfinite(const Slice&) noexcept;
+
+// Converts a slice of any family by these kernels.
+bool convert_slice(const Kernels& kernels, const Slice& slice, ZeroSigns signs, const PlaneTarget& target,
+                   ZeroCount* zeros = nullptr);
 
 extern const Kernels kScalarKernels;  // the reference
 #if defined(__x86_64__)

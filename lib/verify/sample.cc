@@ -14,7 +14,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "pipeline/expert_source.h"
-#include "quant/backend.h"
+#include "quant/expert_converter.h"
 #include "store/locate.h"
 #include "verify/report.h"
 
@@ -68,15 +68,12 @@ class Comparison {
     const std::vector<Task> tasks = choose(request);
     const std::uint64_t each = source_.buffer_bytes() + output_bytes_ + largest_;
     const int workers = workers_within(context_.memory, 0, each, context_.threads);
-    const std::unique_ptr<Backend> backend = make_cpu_backend(choose_kernels("auto"));
     std::vector<std::unique_ptr<Worker>> all(static_cast<std::size_t>(workers));
     context_.progress.begin("compare with the checkpoint", tasks.size() * source_.buffer_bytes());
     parallel_for(tasks.size(), workers, [&](std::size_t i, int number) {
       context_.check_stop();
       std::unique_ptr<Worker>& worker = all[static_cast<std::size_t>(number)];
-      if (!worker)
-        worker =
-            std::make_unique<Worker>(*backend, number, source_.buffer_bytes(), wanted_, shape_, largest_);
+      if (!worker) worker = std::make_unique<Worker>(source_.buffer_bytes(), wanted_, shape_, largest_);
       compare(tasks[i], *worker);
       context_.progress.advance(source_.buffer_bytes());
     });
@@ -90,14 +87,13 @@ class Comparison {
 
  private:
   struct Worker {
-    Worker(Backend& backend, int number, std::uint64_t input_bytes,
-           const std::array<bool, format::kSections>& wanted, const format::RankShape& shape,
-           std::uint64_t largest)
-        : converter(backend.make_converter(number)), input(input_bytes), stored(largest) {
+    Worker(std::uint64_t input_bytes, const std::array<bool, format::kSections>& wanted,
+           const format::RankShape& shape, std::uint64_t largest)
+        : converter(choose_kernels("auto")), input(input_bytes), stored(largest) {
       for (std::size_t s = 0; s < format::kSections; ++s)
         if (wanted[s]) made[s].resize(format::section_bytes(static_cast<format::Section>(s), shape));
     }
-    std::unique_ptr<Converter> converter;
+    ExpertConverter converter;
     std::vector<std::uint8_t> input, stored;
     std::array<std::vector<std::uint8_t>, format::kSections> made;
   };
@@ -201,7 +197,7 @@ class Comparison {
       if (std::all_of(targets.begin(), targets.end(), [](const std::uint8_t* at) { return at == nullptr; }))
         continue;
       if (const auto bad =
-              worker.converter->convert(source_.slices(loaded, rank), verdict_.boot.zero_mode, targets))
+              worker.converter.convert(source_.slices(loaded, rank), verdict_.boot.zero_mode, targets))
         source_.refuse(*loaded.expert, rank, *bad);
       for (const Holder& holder : holders)
         if (holder.rank == rank) differs |= compare(task, holder, worker);

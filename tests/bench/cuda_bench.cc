@@ -19,8 +19,7 @@
 namespace planesmith::bench {
 namespace {
 
-using cuda::ZeroPass;
-using format::Section;
+using cuda::ZeroRule;
 
 void check(cudaError_t error) {
   if (error != cudaSuccess) throw Error(cudaGetErrorString(error));
@@ -107,7 +106,7 @@ double timed(const Enqueue& enqueue) {
 }
 
 // One launch over as many rows as 64 experts' w1 have: data many times the device's caches.
-void measure_kernel(Runner& runner, const Case& c, const std::string& what, ZeroPass pass, bool quintals,
+void measure_kernel(Runner& runner, const Case& c, const std::string& what, ZeroRule zeros, bool quintals,
                     double target) {
   const std::string name = fmt::format("cuda kernel {}, {}", c.name, what);
   if (!runner.wants(name)) return;
@@ -138,7 +137,7 @@ void measure_kernel(Runner& runner, const Case& c, const std::string& what, Zero
         return timed([&] {
           std::visit(
               [&](const auto& s) {
-                cuda::convert(s, pass, target_planes, reinterpret_cast<cuda::Report*>(report.data()),
+                cuda::convert(s, zeros, target_planes, reinterpret_cast<cuda::Report*>(report.data()),
                               nullptr);
               },
               slice);
@@ -158,12 +157,19 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// A worker's expert in page-locked memory, with all parts of the default cache.
+PlaneSet six_parts() {
+  PlaneSet set;
+  set[Plane::codes] = set[Plane::nibbles] = set[Plane::scales] = true;
+  return set;
+}
+
+// A worker's expert in page-locked memory, cut into slices as a build cuts it, with all parts of the default
+// cache.
 struct Worker {
   std::unique_ptr<Buffer> in, out;
   std::unique_ptr<Converter> converter;
-  ExpertSlices slices;
-  SectionTargets targets{};
+  std::vector<Slice> slices;
+  std::vector<Bytes> planes;  // of each slice
 };
 
 Worker make_worker(Backend& backend, const Case& c, int number) {
@@ -174,24 +180,20 @@ Worker make_worker(Backend& backend, const Case& c, int number) {
                 backend.make_converter(number),
                 {},
                 {}};
-  std::uint8_t* at = worker.in->bytes().data();
-  for (std::size_t p = 0; p < worker.slices.size(); ++p, at += weights + scales) {
-    const bool down = p == static_cast<std::size_t>(Projection::w2);
+  std::uint8_t *at = worker.in->bytes().data(), *to = worker.out->bytes().data();
+  for (int p = 0; p < 3; ++p, at += weights + scales) {
+    const bool down = p == 2;
     fill(c.family, at, at + weights, elements);
-    worker.slices[p] = slice_of(c.family, down ? c.hidden : c.intermediate, down ? c.intermediate : c.hidden,
-                                at, at + weights);
+    const std::uint64_t rows = down ? c.hidden : c.intermediate, cols = down ? c.intermediate : c.hidden;
+    const std::uint64_t of_slice = backend.piece_bytes() / weight_bytes(c.family, cols) / 128 * 128;
+    for (std::uint64_t row = 0; row < rows; row += of_slice) {
+      worker.slices.push_back(slice_of(c.family, std::min(of_slice, rows - row), cols,
+                                       at + weight_bytes(c.family, row * cols),
+                                       at + weights + scale_bytes(c.family, row * cols)));
+      worker.planes.emplace_back(to, PlaneLayout(six_parts(), worker.slices.back()).bytes());
+      to += worker.planes.back().size();
+    }
   }
-  at = worker.out->bytes().data();
-  const auto place = [&](Section section, std::uint64_t bytes) {
-    worker.targets[static_cast<std::size_t>(section)] = at;
-    at += bytes;
-  };
-  place(Section::planes13, 2 * elements / 4);
-  place(Section::sc13, 2 * elements / 32);
-  place(Section::planes2, elements / 4);
-  place(Section::sc2, elements / 32);
-  place(Section::fp13, 2 * elements / 2);
-  place(Section::fp2, elements / 2);
   return worker;
 }
 
@@ -237,14 +239,21 @@ std::vector<Worker> make_workers(Backend& backend, const Case& c, int workers) {
   return all;
 }
 
-double convert(const std::vector<Worker>& workers, int experts) {
+double convert(const Backend& backend, const std::vector<Worker>& workers, int experts) {
+  const std::size_t in_flight = backend.pieces_in_flight();
   const auto start = std::chrono::steady_clock::now();
-  parallel_for(static_cast<std::size_t>(experts), static_cast<int>(workers.size()),
-               [&](std::size_t, int number) {
-                 const Worker& worker = workers[static_cast<std::size_t>(number)];
-                 if (worker.converter->convert(worker.slices, format::ZeroMode::automatic, worker.targets))
-                   throw Error("the benchmark's data is not finite");
-               });
+  parallel_for(
+      static_cast<std::size_t>(experts), static_cast<int>(workers.size()), [&](std::size_t, int number) {
+        const Worker& worker = workers[static_cast<std::size_t>(number)];
+        const auto finish = [&] {
+          if (!worker.converter->finish().finite) throw Error("the benchmark's data is not finite");
+        };
+        for (std::size_t s = 0; s < worker.slices.size(); ++s) {
+          if (s >= in_flight) finish();
+          worker.converter->start(worker.slices[s], ZeroSigns::keep, true, six_parts(), worker.planes[s]);
+        }
+        for (std::size_t s = 0; s < std::min(in_flight, worker.slices.size()); ++s) finish();
+      });
   return seconds_since(start);
 }
 
@@ -259,7 +268,7 @@ void measure_experts(Runner& runner, Backend& backend, const Case& c, int worker
   const std::uint64_t in = all[0].in->bytes().size(), out = all[0].out->bytes().size();
   check(cudaSetDevice(0));
   const Bus bus(all, in, out);
-  const auto work = [&] { return convert(all, kExperts); };
+  const auto work = [&] { return convert(backend, all, kExperts); };
   runner.compare(
       alone, kExperts * (in + out), workers == 1 ? 0 : .85, work,
       [&] { return std::max(bus.move(kExperts, true, false), bus.move(kExperts, false, true)); }, 9);
@@ -277,7 +286,7 @@ void measure_scaling(Runner& runner, Backend& one, Backend& all, const Case& c) 
   const std::uint64_t bytes = few[0].in->bytes().size() + few[0].out->bytes().size();
   runner.compare(
       name, static_cast<std::uint64_t>(gpus * kExperts) * bytes, 0,
-      [&] { return convert(many, gpus * kExperts); }, [&] { return convert(few, kExperts); }, 9);
+      [&] { return convert(all, many, gpus * kExperts); }, [&] { return convert(one, few, kExperts); }, 9);
 }
 
 }  // namespace
@@ -292,14 +301,13 @@ void cuda(Runner& runner) {
   const std::unique_ptr<Backend> backend = make_cuda_backend({0}, why);
   for (const Case& c : kCases) {
     if (c.family == Family::mxfp4) {
-      measure_kernel(runner, c, "six parts", ZeroPass::keep, false, c.kernel_target);
-      measure_kernel(runner, c, "quintal planes", ZeroPass::keep, true, c.kernel_target);
+      measure_kernel(runner, c, "six parts", ZeroRule{}, false, c.kernel_target);
+      measure_kernel(runner, c, "quintal planes", ZeroRule{}, true, c.kernel_target);
       continue;
     }
-    measure_kernel(runner, c, "six parts, zeros counted", ZeroPass::count_and_keep, false, c.kernel_target);
-    measure_kernel(runner, c, "six parts, zeros alternating", ZeroPass::alternate, false, 0);
-    measure_kernel(runner, c, "quintal planes, zeros counted", ZeroPass::count_and_keep, true,
-                   c.kernel_target);
+    measure_kernel(runner, c, "six parts, zeros counted", ZeroRule{true, false}, false, c.kernel_target);
+    measure_kernel(runner, c, "six parts, zeros alternating", ZeroRule{false, true}, false, 0);
+    measure_kernel(runner, c, "quintal planes, zeros counted", ZeroRule{true, false}, true, c.kernel_target);
   }
   for (const Case& c : kCases)
     for (const int workers : {1, 2, 4, 8}) measure_experts(runner, *backend, c, workers);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "quant/backend.h"
+#include "quant/expert_converter.h"
 #include "unit/build_fixture.h"
 #include "unit/kernel_inputs.h"
 #include "unit/quantizer_cases.h"
@@ -41,13 +42,13 @@ Expert<Case> draw_expert(Case (*draw_case)(const Draw&, const Shape&), const Dra
   return expert;
 }
 
-// An expert's sections in memory of a backend, between guard bytes.
+// An expert's sections, between guard bytes.
 class Sections {
  public:
   static constexpr std::uint64_t kGuard = 256;
 
   template <typename Case>
-  Sections(Backend& backend, const Expert<Case>& expert, unsigned wanted) {
+  Sections(const Expert<Case>& expert, unsigned wanted) {
     for (int i = 0; i < format::kSections; ++i) {
       const auto section = static_cast<Section>(i);
       const bool second = section == Section::planes2 || section == Section::sc2 || section == Section::fp2 ||
@@ -58,39 +59,87 @@ class Sections {
       if (section == Section::fpq13 || section == Section::fpq2) bytes = format::quintal_bytes(rows, cols);
       if (section == Section::sc13 || section == Section::sc2) bytes = format::scale_bytes(rows, cols);
       if ((wanted >> i & 1) == 0) continue;
-      buffers_.push_back(backend.allocate(bytes + 2 * kGuard));
-      const Bytes all = buffers_.back()->bytes();
-      std::fill(all.begin(), all.end(), std::uint8_t{0xA5});
-      targets_[static_cast<std::size_t>(i)] = all.data() + kGuard;
+      buffers_.emplace_back(bytes + 2 * kGuard, 0xA5);
+      targets_[static_cast<std::size_t>(i)] = buffers_.back().data() + kGuard;
     }
   }
   const SectionTargets& targets() const { return targets_; }
-  bool operator==(const Sections& other) const {
-    return std::equal(buffers_.begin(), buffers_.end(), other.buffers_.begin(), other.buffers_.end(),
-                      [](const auto& a, const auto& b) {
-                        return std::equal(a->bytes().begin(), a->bytes().end(), b->bytes().begin(),
-                                          b->bytes().end());
-                      });
-  }
+  bool operator==(const Sections& other) const { return buffers_ == other.buffers_; }
 
  private:
-  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::vector<std::vector<std::uint8_t>> buffers_;
   SectionTargets targets_{};
 };
 
-struct Reference {
-  std::unique_ptr<Backend> backend = make_cpu_backend(kScalarKernels);
-  std::unique_ptr<Converter> converter = backend->make_converter(0);
+// Whole experts on a device, a slice for each projection, w1 and w3 in flight together.
+class OnDevice {
+ public:
+  OnDevice(Backend& backend, int worker) : backend_(backend), converter_(backend.make_converter(worker)) {}
+
+  std::optional<BadElement> convert(const ExpertSlices& expert, ZeroMode mode,
+                                    const SectionTargets& targets) {
+    const auto at = [&](Section section) { return targets[static_cast<std::size_t>(section)]; };
+    const PlaneTarget first{at(Section::planes13), at(Section::fp13), at(Section::fpq13), at(Section::sc13)};
+    const PlaneTarget second{at(Section::planes2), at(Section::fp2), at(Section::fpq2), at(Section::sc2)};
+    if (auto bad = convert_matrix(expert, {Projection::w1, Projection::w3}, mode, first, signs_[0]))
+      return bad;
+    return convert_matrix(expert, {Projection::w2}, mode, second, signs_[1]);
+  }
+  Converter& converter() { return *converter_; }
+
+ private:
+  std::optional<BadElement> convert_matrix(const ExpertSlices& expert,
+                                           const std::vector<Projection>& projections, ZeroMode mode,
+                                           const PlaneTarget& target, SignsOfZeros& signs) {
+    PlaneSet wanted;
+    PerPlane<std::uint8_t*> to;
+    to[Plane::codes] = target.codes;
+    to[Plane::nibbles] = target.nibbles;
+    to[Plane::quintals] = target.quintals;
+    to[Plane::scales] = target.scales;
+    for (const Plane plane : kPlanes) wanted[plane] = to[plane] != nullptr;
+    if (wanted == PlaneSet{}) return std::nullopt;
+    std::vector<std::unique_ptr<Buffer>> made;
+    for (const Projection projection : projections)
+      made.push_back(
+          backend_.allocate(PlaneLayout(wanted, expert[static_cast<std::size_t>(projection)]).bytes()));
+    for (;;) {
+      for (std::size_t i = 0; i < projections.size(); ++i)
+        converter_->start(expert[static_cast<std::size_t>(projections[i])], signs.choose(mode),
+                          mode == ZeroMode::automatic, wanted, made[i]->bytes());
+      std::optional<BadElement> bad;
+      ZeroCount zeros;
+      for (const Projection projection : projections) {
+        const Converter::Converted converted = converter_->finish();
+        if (!converted.finite && !bad)
+          bad = {projection, find_nonfinite(expert[static_cast<std::size_t>(projection)])};
+        zeros += converted.zeros;
+      }
+      if (bad) return bad;
+      if (signs.settle(mode, zeros)) break;
+    }
+    for (std::size_t i = 0; i < projections.size(); ++i) {
+      const PlaneLayout layout(wanted, expert[static_cast<std::size_t>(projections[i])]);
+      for (const Plane plane : kPlanes)
+        if (wanted[plane]) {
+          const ConstBytes bytes = layout.plane(plane, made[i]->bytes());
+          to[plane] = std::copy(bytes.begin(), bytes.end(), to[plane]);
+        }
+    }
+    return std::nullopt;
+  }
+
+  Backend& backend_;
+  std::unique_ptr<Converter> converter_;
+  SignsOfZeros signs_[2];
 };
 
 // Converts on both and compares every byte of every section; spoiled experts must be refused for the same
 // element.
 template <typename Case>
-void check(Backend& device, Converter& on_device, const Expert<Case>& expert, ZeroMode mode,
-           unsigned wanted) {
-  Reference reference;
-  Sections expected(*reference.backend, expert, wanted), found(device, expert, wanted);
-  const auto refused = reference.converter->convert(expert.slices(), mode, expected.targets());
+void check(OnDevice& on_device, const Expert<Case>& expert, ZeroMode mode, unsigned wanted) {
+  Sections expected(expert, wanted), found(expert, wanted);
+  const auto refused = ExpertConverter(kScalarKernels).convert(expert.slices(), mode, expected.targets());
   const auto also_refused = on_device.convert(expert.slices(), mode, found.targets());
   REQUIRE(refused.has_value() == also_refused.has_value());
   if (!refused) {
@@ -108,7 +157,7 @@ template <typename Case>
 void check_family(Case (*draw_case)(const Draw&, const Shape&), int rounds) {
   const std::unique_ptr<Backend> device = cuda();
   if (device == nullptr) return;
-  const std::unique_ptr<Converter> converter = device->make_converter(0);
+  OnDevice on_device(*device, 0);
   const Draw draw = random_bytes(7);
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(round);
@@ -118,12 +167,12 @@ void check_family(Case (*draw_case)(const Draw&, const Shape&), int rounds) {
       spoil(*parts[draw() % 3u], draw);
     }
     const unsigned wanted = draw() % 4 == 0 ? draw() : 255u;
-    check(*device, *converter, expert, format::kZeroModes[draw() % 3u], wanted);
+    check(on_device, expert, format::kZeroModes[draw() % 3u], wanted);
   }
   // Rows longer than a thread block's share, a last one that is not full, and many panels.
   for (const Shape& shape : {Shape{32, 64 * 67}, Shape{16 * 300, 64 * 17}, Shape{16, 64}}) {
     const auto expert = draw_expert(draw_case, draw, shape, {shape.rows, shape.cols});
-    for (const ZeroMode mode : format::kZeroModes) check(*device, *converter, expert, mode, 255u);
+    for (const ZeroMode mode : format::kZeroModes) check(on_device, expert, mode, 255u);
   }
 }
 
@@ -145,14 +194,15 @@ TEST_CASE("CUDA: a tensor's own scale that is not finite is refused") {
   const Draw draw = random_bytes(8);
   auto expert = draw_expert<Nvfp4Case>(draw_nvfp4, draw, {32, 128}, {64, 64});
   expert.w3.slice.scale_2 = std::bit_cast<float>(0x7F800000u);
-  check(*device, *device->make_converter(0), expert, ZeroMode::automatic, 255u);
+  OnDevice on_device(*device, 0);
+  check(on_device, expert, ZeroMode::automatic, 255u);
 }
 
 // Zeros of one sign in w1 alone do not decide; those of w1 and w3 together do.
 TEST_CASE("CUDA: mode auto judges w1 and w3 together") {
   const std::unique_ptr<Backend> device = cuda();
   if (device == nullptr) return;
-  const std::unique_ptr<Converter> converter = device->make_converter(0);
+  OnDevice on_device(*device, 0);
   const Draw draw = random_bytes(9);
   for (int negatives = 0; negatives < 40; ++negatives) {
     auto expert = draw_expert<Fp8Case>(draw_fp8, draw, {16, 64}, {16, 64});
@@ -168,7 +218,7 @@ TEST_CASE("CUDA: mode auto judges w1 and w3 together") {
                            64)[i % 64] = 0,
                                    expert.w3.weight.row(static_cast<std::uint64_t>(i) / 64)[i % 64] =
                                        i < negatives ? 0x80 : 0;
-    check(*device, *converter, expert, ZeroMode::automatic, 255u);
+    check(on_device, expert, ZeroMode::automatic, 255u);
   }
 }
 
@@ -176,8 +226,8 @@ TEST_CASE("CUDA: workers at the same time") {
   const std::unique_ptr<Backend> device = cuda();
   if (device == nullptr) return;
   constexpr int kWorkers = 6, kExperts = 60;
-  std::vector<std::unique_ptr<Converter>> converters;
-  for (int worker = 0; worker < kWorkers; ++worker) converters.push_back(device->make_converter(worker));
+  std::vector<OnDevice> workers;
+  for (int worker = 0; worker < kWorkers; ++worker) workers.emplace_back(*device, worker);
   std::vector<Expert<Nvfp4Case>> experts;
   const Draw draw = random_bytes(10);
   for (int i = 0; i < kExperts; ++i)
@@ -185,11 +235,10 @@ TEST_CASE("CUDA: workers at the same time") {
                                              {16 * (1 + draw() % 40u), 64 * (1 + draw() % 9u)}, {64, 128}));
   std::vector<int> equal(kExperts);
   parallel_for(kExperts, kWorkers, [&](std::size_t i, int worker) {
-    Reference reference;
-    Sections expected(*reference.backend, experts[i], 255), found(*device, experts[i], 255);
-    reference.converter->convert(experts[i].slices(), ZeroMode::automatic, expected.targets());
-    converters[static_cast<std::size_t>(worker)]->convert(experts[i].slices(), ZeroMode::automatic,
-                                                          found.targets());
+    Sections expected(experts[i], 255), found(experts[i], 255);
+    ExpertConverter(kScalarKernels).convert(experts[i].slices(), ZeroMode::automatic, expected.targets());
+    workers[static_cast<std::size_t>(worker)].convert(experts[i].slices(), ZeroMode::automatic,
+                                                      found.targets());
     equal[i] = expected == found;
   });
   CHECK(std::accumulate(equal.begin(), equal.end(), 0) == kExperts);
@@ -198,15 +247,18 @@ TEST_CASE("CUDA: workers at the same time") {
 TEST_CASE("CUDA: too little device memory is an error, after which the converter works on") {
   const std::unique_ptr<Backend> device = cuda();
   if (device == nullptr) return;
-  const std::unique_ptr<Converter> converter = device->make_converter(0);
+  OnDevice on_device(*device, 0);
   const Draw draw = random_bytes(11);
   const auto expert = draw_expert<Mxfp4Case>(draw_mxfp4, draw, {32, 128}, {64, 64});
   auto huge = expert;
   huge.w1.slice.rows = huge.w1.slice.cols = 1u << 24;  // never read
-  Sections planes(*device, expert, 1);
-  CHECK_THROWS_WITH_AS(converter->convert(huge.slices(), ZeroMode::sign, planes.targets()),
-                       doctest::Contains("device memory"), Error);
-  check(*device, *converter, expert, ZeroMode::sign, 255u);
+  PlaneSet codes;
+  codes[Plane::codes] = true;
+  const std::unique_ptr<Buffer> planes = device->allocate(1 << 16);
+  CHECK_THROWS_WITH_AS(
+      on_device.converter().start(huge.w1.slice, ZeroSigns::keep, false, codes, planes->bytes()),
+      doctest::Contains("device memory"), Error);
+  check(on_device, expert, ZeroMode::sign, 255u);
 }
 
 TEST_CASE("CUDA: a device number that does not exist is a usage error") {

@@ -1,9 +1,11 @@
-// Converting an expert piece by piece gives what converting it whole gives, manifests included.
+// Pieces of any size, any number of them in flight, give the same files, manifests included.
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "base/error.h"
+#include "base/size.h"
 #include "build_fixture.h"
 #include "synthetic/model.h"
 #include "synthetic/write.h"
@@ -13,17 +15,55 @@ using namespace planesmith::test;
 
 namespace {
 
-// The CPU as a device would be used.
-class WholeExperts : public Backend {
+// A device that converts as late as it may: what touches a buffer too early gets other planes.
+class LateBackend : public Backend {
  public:
-  std::string describe() const override { return cpu_->describe(); }
-  std::unique_ptr<Converter> make_converter(int worker) override { return cpu_->make_converter(worker); }
+  LateBackend(std::uint64_t piece_bytes, std::size_t in_flight)
+      : piece_bytes_(piece_bytes), in_flight_(in_flight) {}
+  std::string describe() const override { return "late"; }
+  std::unique_ptr<Converter> make_converter(int) override { return std::make_unique<Late>(in_flight_); }
   std::unique_ptr<Quantizer> make_quantizer(int worker) override { return cpu_->make_quantizer(worker); }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return cpu_->allocate(bytes); }
+  std::uint64_t piece_bytes() const override { return piece_bytes_; }
+  std::size_t pieces_in_flight() const override { return in_flight_; }
   int workers(int threads) const override { return threads; }
 
  private:
-  std::unique_ptr<Backend> cpu_ = make_backend({"cpu", "auto", {}});
+  class Late : public Converter {
+   public:
+    explicit Late(std::size_t most) : most_(most) {}
+    void start(const Slice& slice, ZeroSigns signs, bool count_zeros, const PlaneSet& wanted,
+               Bytes planes) override {
+      REQUIRE(pieces_.size() < most_);
+      REQUIRE(planes.size() >= PlaneLayout(wanted, slice).bytes());
+      pieces_.push_back({slice, signs, count_zeros, wanted, planes});
+    }
+    Converted finish() override {
+      REQUIRE(!pieces_.empty());
+      const Piece piece = pieces_.front();
+      pieces_.pop_front();
+      Converted out;
+      out.finite = convert_slice(kScalarKernels, piece.slice, piece.signs,
+                                 PlaneLayout(piece.wanted, piece.slice).target(piece.planes.data()),
+                                 piece.count_zeros ? &out.zeros : nullptr);
+      return out;
+    }
+
+   private:
+    struct Piece {
+      Slice slice;
+      ZeroSigns signs;
+      bool count_zeros;
+      PlaneSet wanted;
+      Bytes planes;
+    };
+    const std::size_t most_;
+    std::deque<Piece> pieces_;
+  };
+
+  const std::uint64_t piece_bytes_;
+  const std::size_t in_flight_;
+  std::unique_ptr<Backend> cpu_ = make_cpu_backend(kScalarKernels);
 };
 
 // Large enough for each projection to be several pieces, on two ranks, too.
@@ -72,7 +112,7 @@ std::map<std::string, std::string> built(const std::string& directory, const Pla
 
 }  // namespace
 
-TEST_CASE("pieces and whole experts give the same files") {
+TEST_CASE("pieces of any size, any number in flight, give the same files") {
   for (const synthetic::Style style :
        {synthetic::Style::deepseek_v4, synthetic::Style::glm_fp8, synthetic::Style::glm_nvfp4}) {
     CAPTURE(static_cast<int>(style));
@@ -81,7 +121,6 @@ TEST_CASE("pieces and whole experts give the same files") {
     make_checkpoint(directory, style);
     if (style != synthetic::Style::deepseek_v4) make_zeros_positive(directory, 1);
     const std::unique_ptr<Backend> cpu = make_backend({"cpu", "auto", {}});
-    WholeExperts whole;
     for (const std::uint64_t world : {1, 2}) {
       CAPTURE(world);
       PlanRequest request;
@@ -90,7 +129,13 @@ TEST_CASE("pieces and whole experts give the same files") {
       request.tiers = {format::Tier::base, format::Tier::fp4q};
       const auto pieces = built(directory, request, *cpu);
       CHECK(pieces.size() > 6);
-      CHECK(pieces == built(directory, request, whole));
+      for (const std::uint64_t bytes : {std::uint64_t{1}, 64 * kKiB, kGiB})
+        for (const std::size_t in_flight : {1, 2, 3}) {
+          CAPTURE(bytes);
+          CAPTURE(in_flight);
+          LateBackend late(bytes, in_flight);
+          CHECK(pieces == built(directory, request, late));
+        }
       if (style == synthetic::Style::deepseek_v4) continue;
       // The balanced expert makes a difference, so it was converted a second time.
       request.zero_mode = format::ZeroMode::sign;

@@ -237,13 +237,10 @@ __device__ void add(const Tally& tally, bool count, Report* report) {
 
 template <typename Source>
 __global__ void __launch_bounds__(kWarps* kLanes, Source::kThreadBlocks)
-    convert_segment(const __grid_constant__ Source source, ZeroPass pass, PlaneTarget target,
+    convert_segment(const __grid_constant__ Source source, ZeroRule zeros, PlaneTarget target,
                     Report* report) {
-  if (pass == ZeroPass::alternate_if_one_signed && !one_signed(report->zeros)) return;
   const std::uint64_t panel = std::uint64_t{blockIdx.z} * gridDim.y + blockIdx.y;
   if (panel >= source.slice.rows / kTileRows) return;
-  const ZeroRule zeros{pass == ZeroPass::count_and_keep,
-                       pass == ZeroPass::alternate || pass == ZeroPass::alternate_if_one_signed};
   const unsigned lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
   const std::uint64_t tiles = source.slice.cols / kTileCols,
                       first = std::uint64_t{blockIdx.x} * kSegmentTiles;
@@ -271,7 +268,7 @@ __global__ void __launch_bounds__(kWarps* kLanes, Source::kThreadBlocks)
 }
 
 template <typename Source>
-void launch(const Source& source, ZeroPass pass, const PlaneTarget& target, Report* report,
+void launch(const Source& source, ZeroRule zeros, const PlaneTarget& target, Report* report,
             cudaStream_t stream) {
   constexpr std::uint64_t kMostInY = 65535;
   const std::uint64_t panels = source.slice.rows / kTileRows;
@@ -280,31 +277,29 @@ void launch(const Source& source, ZeroPass pass, const PlaneTarget& target, Repo
   const std::uint64_t height = panels < kMostInY ? panels : kMostInY;
   const dim3 grid(static_cast<unsigned>(segments), static_cast<unsigned>(height),
                   static_cast<unsigned>((panels + height - 1) / height));
-  convert_segment<<<grid, kWarps * kLanes, 0, stream>>>(source, pass, target, report);
+  convert_segment<<<grid, kWarps * kLanes, 0, stream>>>(source, zeros, target, report);
 }
 
 }  // namespace
 
-void convert(const Mxfp4Slice& slice, ZeroPass pass, const PlaneTarget& target, Report* report,
+void convert(const Mxfp4Slice& slice, ZeroRule, const PlaneTarget& target, Report* report,
              cudaStream_t stream) {
-  // MXFP4 is never balanced.
-  if (pass != ZeroPass::alternate_if_one_signed)
-    launch(Mxfp4Source{slice}, ZeroPass::keep, target, report, stream);
+  launch(Mxfp4Source{slice}, {}, target, report, stream);
 }
 
-void convert(const Fp8Slice& slice, ZeroPass pass, const PlaneTarget& target, Report* report,
+void convert(const Fp8Slice& slice, ZeroRule zeros, const PlaneTarget& target, Report* report,
              cudaStream_t stream) {
   if (slice.block_rows % kTileRows == 0 && slice.block_cols >= kScaleCols &&
       std::has_single_bit(slice.block_cols))
-    launch(Fp8Source{slice, static_cast<unsigned>(std::countr_zero(slice.block_cols))}, pass, target, report,
+    launch(Fp8Source{slice, static_cast<unsigned>(std::countr_zero(slice.block_cols))}, zeros, target, report,
            stream);
   else
-    launch(AnyFp8Source{slice}, pass, target, report, stream);
+    launch(AnyFp8Source{slice}, zeros, target, report, stream);
 }
 
-void convert(const Nvfp4Slice& slice, ZeroPass pass, const PlaneTarget& target, Report* report,
+void convert(const Nvfp4Slice& slice, ZeroRule zeros, const PlaneTarget& target, Report* report,
              cudaStream_t stream) {
-  launch(Nvfp4Source{slice, nvfp4_tensor(std::bit_cast<Word>(slice.scale_2))}, pass, target, report, stream);
+  launch(Nvfp4Source{slice, nvfp4_tensor(std::bit_cast<Word>(slice.scale_2))}, zeros, target, report, stream);
 }
 
 cudaError_t supported() {

@@ -5,29 +5,23 @@
 
 #include <cuda_runtime.h>
 
+#include "quant/cuda/blocks.h"
 #include "quant/kernels.h"
 
 namespace planesmith::cuda {
 
-// What a matrix's launches report, in device memory, cleared before the first.
+// What launches report, in device memory, cleared before the first.
 struct Report {
-  ZeroCount zeros;    // of count_and_keep
+  ZeroCount zeros;    // if they are counted
   std::uint32_t bad;  // not 0: a NaN or an infinity was met; what was written is unspecified
 };
 
-enum class ZeroPass {
-  keep,
-  alternate,
-  count_and_keep,           // guess that zeros need no balance ...
-  alternate_if_one_signed,  // ... and, once the whole matrix is counted, convert again where they do
-};
-
-// Errors of the launch itself are left to cudaGetLastError.
-void convert(const Mxfp4Slice& slice, ZeroPass pass, const PlaneTarget& target, Report* report,
+// Errors of the launch itself are left to cudaGetLastError. MXFP4 has no zeros to count or to balance.
+void convert(const Mxfp4Slice& slice, ZeroRule zeros, const PlaneTarget& target, Report* report,
              cudaStream_t stream);
-void convert(const Fp8Slice& slice, ZeroPass pass, const PlaneTarget& target, Report* report,
+void convert(const Fp8Slice& slice, ZeroRule zeros, const PlaneTarget& target, Report* report,
              cudaStream_t stream);
-void convert(const Nvfp4Slice& slice, ZeroPass pass, const PlaneTarget& target, Report* report,
+void convert(const Nvfp4Slice& slice, ZeroRule zeros, const PlaneTarget& target, Report* report,
              cudaStream_t stream);
 
 // Whether the current device can run these kernels: cudaSuccess, or why not.

@@ -1,17 +1,17 @@
-// Experts on GPUs. A converter owns device memory for one expert and a stream for each of its two matrices:
-// it uploads the slices, runs the kernels, downloads the planes and waits. Copies and kernels of streams
-// overlap, so that a few converters keep the bus busy in both directions.
+// Slices on GPUs. A converter owns a stream and device memory for each slice in flight: it uploads the slice,
+// runs the kernel and downloads the planes. Copies and kernels of streams overlap, so that a few converters
+// keep the bus busy in both directions while their threads read, hash and write.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/size.h"
-#include "format/planes.h"
 #include "quant/backend.h"
 #include "quant/cuda/convert.h"
 #include "quant/cuda/cuda_quantizer.h"
@@ -23,8 +23,6 @@ using cuda::DeviceMemory;
 using cuda::Gpu;
 using cuda::reason;
 using cuda::Report;
-using cuda::ZeroPass;
-using format::Section;
 
 // Large ones are made of huge pages: there are 512 times fewer of them to lock, which is most of what a start
 // takes.
@@ -68,146 +66,56 @@ struct Extent {
   std::uint64_t row_bytes, rows;
   std::uint64_t bytes() const { return row_bytes * rows; }
 };
-template <typename AnySlice>
-Extent weight_extent(const AnySlice& s) {
-  return {s.weight_row_bytes(), s.rows};
-}
-template <typename AnySlice>
-Extent scale_extent(const AnySlice& s) {
-  return {s.scale_row_bytes(), s.scale_rows()};
-}
 
-// One of an expert's two matrices: projections that stand one below the other, and what is made of them.
-struct Plane {
-  Section section;
-  std::uint8_t* PlaneTarget::*in_target;
-  std::uint64_t (*bytes)(std::uint64_t rows, std::uint64_t cols);
-};
-struct Matrix {
-  std::vector<Projection> projections;
-  std::array<Plane, 4> planes;
-};
-const Matrix kMatrices[] = {
-    {{Projection::w1, Projection::w3},
-     {{{Section::planes13, &PlaneTarget::codes, format::code_bytes},
-       {Section::fp13, &PlaneTarget::nibbles, format::nibble_bytes},
-       {Section::fpq13, &PlaneTarget::quintals, format::quintal_bytes},
-       {Section::sc13, &PlaneTarget::scales, format::scale_bytes}}}},
-    {{Projection::w2},
-     {{{Section::planes2, &PlaneTarget::codes, format::code_bytes},
-       {Section::fp2, &PlaneTarget::nibbles, format::nibble_bytes},
-       {Section::fpq2, &PlaneTarget::quintals, format::quintal_bytes},
-       {Section::sc2, &PlaneTarget::scales, format::scale_bytes}}}},
-};
-
-// How to meet a zero mode; the second pass of automatic does nothing unless the first has counted one-signed
-// zeros.
-std::vector<ZeroPass> passes(format::ZeroMode mode) {
-  if (mode == format::ZeroMode::sign) return {ZeroPass::keep};
-  if (mode == format::ZeroMode::alt) return {ZeroPass::alternate};
-  return {ZeroPass::count_and_keep, ZeroPass::alternate_if_one_signed};
-}
-
-// Converts one matrix at a time, on a stream of its own.
-class MatrixConverter {
+// One slice at a time, on a stream of its own.
+class SliceConverter {
  public:
-  MatrixConverter(const Gpu& gpu, const Matrix& matrix)
-      : gpu_(gpu), matrix_(matrix), report_(sizeof(Report)) {
+  explicit SliceConverter(const Gpu& gpu) : gpu_(gpu), report_(sizeof(Report)) {
     gpu_.check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cannot make a stream");
   }
-  MatrixConverter(const MatrixConverter&) = delete;
-  ~MatrixConverter() { cudaStreamDestroy(stream_); }
-
-  // Enqueues everything, if anything of this matrix is wanted. Until wait() has returned the caller's memory
-  // is in use.
-  void start(const ExpertSlices& expert, format::ZeroMode mode, const SectionTargets& targets) {
-    started_ = std::any_of(matrix_.planes.begin(), matrix_.planes.end(),
-                           [&](const Plane& plane) { return target(targets, plane) != nullptr; });
-    if (!started_) return;
-    memory_.reserve(gpu_, device_bytes(expert, targets));
-    auto* const report = reinterpret_cast<Report*>(memory_.take(sizeof(Report)));
-    gpu_.check(cudaMemsetAsync(report, 0, sizeof(Report), stream_), "clearing memory failed");
-    std::vector<Slice> slices;
-    for_each_slice(expert, [&](const auto& slice) { slices.push_back(upload(slice)); });
-    const auto [rows, cols] = shape(expert);
-    PlaneTarget planes;
-    for (const Plane& plane : matrix_.planes)
-      if (target(targets, plane) != nullptr) planes.*plane.in_target = memory_.take(plane.bytes(rows, cols));
-    for (const ZeroPass pass : passes(mode)) convert(slices, pass, planes, report);
-    for (const Plane& plane : matrix_.planes)
-      if (target(targets, plane) != nullptr)
-        download(target(targets, plane), planes.*plane.in_target, plane.bytes(rows, cols));
-    download(report_.bytes().data(), reinterpret_cast<const std::uint8_t*>(report), sizeof(Report));
+  SliceConverter(const SliceConverter&) = delete;
+  ~SliceConverter() {
+    cudaStreamSynchronize(stream_);
+    cudaStreamDestroy(stream_);
   }
 
-  cudaError_t wait() { return cudaStreamSynchronize(stream_); }
-
-  // After wait(): the first element that is not finite.
-  std::optional<BadElement> find_bad(const ExpertSlices& expert) const {
-    if (!started_ || reinterpret_cast<const Report*>(report_.bytes().data())->bad == 0) return std::nullopt;
-    for (const Projection projection : matrix_.projections) {
-      const Slice& any = expert[static_cast<std::size_t>(projection)];
-      const NonFinite where = std::visit([](const auto& slice) { return find_nonfinite(slice); }, any);
-      const auto* nvfp4 = std::get_if<Nvfp4Slice>(&any);
-      if (where.found || (nvfp4 != nullptr && !std::isfinite(nvfp4->scale_2)))
-        return BadElement{projection, where};
+  // Enqueues everything. Until finish() the caller's memory is in use.
+  void start(const Slice& slice, cuda::ZeroRule zeros, const PlaneSet& wanted, Bytes planes) {
+    slice_ = slice;
+    try {
+      std::visit([&](const auto& s) { enqueue(s, zeros, PlaneLayout(wanted, slice), planes); }, slice);
+    } catch (...) {
+      cudaStreamSynchronize(stream_);  // the one that catches this may free the memory in use
+      throw;
     }
-    throw Error(fmt::format(
-        "GPU {} ({}) met a NaN or an infinity that was not sent to it; its memory is not to be trusted",
-        gpu_.device, gpu_.name));
+  }
+
+  Converter::Converted finish() {
+    gpu_.check(cudaStreamSynchronize(stream_), "a conversion failed");
+    const Report& report = *reinterpret_cast<const Report*>(report_.bytes().data());
+    if (report.bad != 0) refuse_phantom();
+    return {report.bad == 0, report.zeros};
   }
 
  private:
-  static std::uint8_t* target(const SectionTargets& targets, const Plane& plane) {
-    return targets[static_cast<std::size_t>(plane.section)];
-  }
-  template <typename Use>
-  void for_each_slice(const ExpertSlices& expert, const Use& use) const {
-    for (const Projection projection : matrix_.projections)
-      std::visit(use, expert[static_cast<std::size_t>(projection)]);
-  }
-  struct Shape {
-    std::uint64_t rows = 0, cols = 0;
-  };
-  Shape shape(const ExpertSlices& expert) const {
-    Shape shape;
-    for_each_slice(expert, [&](const auto& slice) { shape = {shape.rows + slice.rows, slice.cols}; });
-    return shape;
-  }
-
-  std::size_t device_bytes(const ExpertSlices& expert, const SectionTargets& targets) const {
-    std::size_t total = DeviceMemory::piece(sizeof(Report));
-    for_each_slice(expert, [&](const auto& slice) {
-      total += DeviceMemory::piece(weight_extent(slice).bytes()) +
-               DeviceMemory::piece(scale_extent(slice).bytes());
-    });
-    const auto [rows, cols] = shape(expert);
-    for (const Plane& plane : matrix_.planes)
-      if (target(targets, plane) != nullptr) total += DeviceMemory::piece(plane.bytes(rows, cols));
-    return total;
-  }
-
-  void convert(const std::vector<Slice>& slices, ZeroPass pass, PlaneTarget planes, Report* report) {
-    for (const Slice& any : slices)
-      std::visit(
-          [&](const auto& slice) {
-            cuda::convert(slice, pass, planes, report, stream_);
-            gpu_.check(cudaGetLastError(), "a kernel could not be started");
-            for (const Plane& plane : matrix_.planes)
-              if (planes.*plane.in_target != nullptr)
-                planes.*plane.in_target += plane.bytes(slice.rows, slice.cols);
-          },
-          any);
-  }
-
-  // The slice in device memory, its rows packed.
   template <typename AnySlice>
-  AnySlice upload(AnySlice slice) {
-    slice.weight = upload(slice.weight, slice.weight_stride, weight_extent(slice));
-    slice.weight_stride = weight_extent(slice).row_bytes;
-    slice.scale = upload(slice.scale, slice.scale_stride, scale_extent(slice));
-    slice.scale_stride = scale_extent(slice).row_bytes;
-    return slice;
+  void enqueue(const AnySlice& slice, cuda::ZeroRule zeros, const PlaneLayout& layout, Bytes planes) {
+    const Extent weights{slice.weight_row_bytes(), slice.rows};
+    const Extent scales{slice.scale_row_bytes(), slice.scale_rows()};
+    memory_.reserve(gpu_, DeviceMemory::piece(sizeof(Report)) + DeviceMemory::piece(weights.bytes()) +
+                              DeviceMemory::piece(scales.bytes()) + DeviceMemory::piece(layout.bytes()));
+    auto* const report = reinterpret_cast<Report*>(memory_.take(sizeof(Report)));
+    gpu_.check(cudaMemsetAsync(report, 0, sizeof(Report), stream_), "clearing memory failed");
+    AnySlice there = slice;  // its rows packed
+    there.weight = upload(slice.weight, slice.weight_stride, weights);
+    there.weight_stride = weights.row_bytes;
+    there.scale = upload(slice.scale, slice.scale_stride, scales);
+    there.scale_stride = scales.row_bytes;
+    std::uint8_t* const made = memory_.take(layout.bytes());
+    cuda::convert(there, zeros, layout.target(made), report, stream_);
+    gpu_.check(cudaGetLastError(), "a kernel could not be started");
+    download(planes.data(), made, layout.bytes());
+    download(report_.bytes().data(), reinterpret_cast<const std::uint8_t*>(report), sizeof(Report));
   }
   const std::uint8_t* upload(const std::uint8_t* from, std::uint64_t stride, const Extent& extent) {
     std::uint8_t* const to = memory_.take(extent.bytes());
@@ -222,49 +130,44 @@ class MatrixConverter {
     gpu_.check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "a download failed");
   }
 
+  // Error: the slice that was sent has no NaN or infinity, although the device met one.
+  void refuse_phantom() const {
+    const auto* nvfp4 = std::get_if<Nvfp4Slice>(&slice_);
+    if (!find_nonfinite(slice_).found && (nvfp4 == nullptr || std::isfinite(nvfp4->scale_2)))
+      throw Error(fmt::format(
+          "GPU {} ({}) met a NaN or an infinity that was not sent to it; its memory is not to be trusted",
+          gpu_.device, gpu_.name));
+  }
+
   const Gpu& gpu_;
-  const Matrix& matrix_;
   PinnedBuffer report_;
   DeviceMemory memory_;
   cudaStream_t stream_ = nullptr;
-  bool started_ = false;
+  Slice slice_;  // in the caller's memory
 };
+
+constexpr std::size_t kInFlight = 2;
 
 class CudaConverter : public Converter {
  public:
   explicit CudaConverter(const Gpu& gpu) : gpu_(gpu) {
     gpu_.use();
-    for (const Matrix& matrix : kMatrices)
-      matrices_.push_back(std::make_unique<MatrixConverter>(gpu_, matrix));
+    for (std::unique_ptr<SliceConverter>& each : in_turns_) each = std::make_unique<SliceConverter>(gpu_);
   }
 
-  std::optional<BadElement> convert(const ExpertSlices& expert, format::ZeroMode mode,
-                                    const SectionTargets& targets) override {
+  void start(const Slice& slice, ZeroSigns signs, bool count_zeros, const PlaneSet& wanted,
+             Bytes planes) override {
     gpu_.use();
-    try {
-      for (const auto& matrix : matrices_) matrix->start(expert, mode, targets);
-    } catch (...) {
-      wait();  // the one that catches this may free the memory in use
-      throw;
-    }
-    gpu_.check(wait(), "a conversion failed");
-    for (const auto& matrix : matrices_)
-      if (auto bad = matrix->find_bad(expert)) return bad;
-    return std::nullopt;
+    in_turns_[started_ % kInFlight]->start(slice, {count_zeros, signs == ZeroSigns::alternate}, wanted,
+                                           planes);
+    ++started_;
   }
+  Converted finish() override { return in_turns_[finished_++ % kInFlight]->finish(); }
 
  private:
-  cudaError_t wait() {
-    cudaError_t first = cudaSuccess;
-    for (const auto& matrix : matrices_) {
-      const cudaError_t error = matrix->wait();
-      if (first == cudaSuccess) first = error;
-    }
-    return first;
-  }
-
   const Gpu gpu_;
-  std::vector<std::unique_ptr<MatrixConverter>> matrices_;
+  std::array<std::unique_ptr<SliceConverter>, kInFlight> in_turns_;
+  std::size_t started_ = 0, finished_ = 0;
 };
 
 class CudaBackend : public Backend {
@@ -285,6 +188,9 @@ class CudaBackend : public Backend {
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override {
     return std::make_unique<PinnedBuffer>(bytes);
   }
+  // Stays in the processor's caches, which the device reads from and writes to, until its planes are written.
+  std::uint64_t piece_bytes() const override { return kMiB; }
+  std::size_t pieces_in_flight() const override { return kInFlight; }
   int workers(int threads) const override { return threads; }
 
  private:
