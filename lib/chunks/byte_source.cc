@@ -7,13 +7,11 @@ namespace planesmith::chunks {
 
 ByteSource::ByteSource(int input, std::vector<std::string> files, const Context& context)
     : input_(input), files_(std::move(files)), context_(context) {
-  if (input_ >= 0) opened_.push_back({"standard input", 0});
+  if (input_ >= 0) parts_.push_back({"standard input", 0});
 }
 
-ByteSource::ByteSource(Pull pull, std::string name, const Context& context)
-    : input_(-1), pull_(std::move(pull)), context_(context) {
-  opened_.push_back({std::move(name), 0});
-}
+ByteSource::ByteSource(Pull pull, std::vector<Part> parts, const Context& context)
+    : input_(-1), pull_(std::move(pull)), context_(context), parts_(std::move(parts)) {}
 
 std::size_t ByteSource::read_some(Bytes to) {
   if (pull_) return pull_(to);
@@ -28,11 +26,11 @@ std::size_t ByteSource::read_some(Bytes to) {
   }
   for (;;) {
     if (!file_) {
-      if (opened_.size() == files_.size()) return 0;
-      opened_.push_back({files_[opened_.size()], position_});
-      file_ = File::open_read(context_.os, opened_.back().path);
+      if (parts_.size() == files_.size()) return 0;
+      parts_.push_back({files_[parts_.size()], position_});
+      file_ = File::open_read(context_.os, parts_.back().path);
     }
-    if (const std::size_t n = file_->read_some(to, position_ - opened_.back().begin); n != 0) return n;
+    if (const std::size_t n = file_->read_some(to, position_ - parts_.back().begin); n != 0) return n;
     file_.reset();
   }
 }
@@ -49,9 +47,9 @@ std::size_t ByteSource::read(Bytes to) {
 }
 
 Error ByteSource::error(std::uint64_t position, ErrorCode code, std::string reason) const {
-  auto file = opened_.rbegin();
-  while (file != opened_.rend() && file->begin > position) ++file;
-  if (file == opened_.rend()) return Error(code, "", std::move(reason));
+  auto file = parts_.rbegin();
+  while (file != parts_.rend() && file->begin > position) ++file;
+  if (file == parts_.rend()) return Error(code, "", std::move(reason));
   return std::move(Error(code, file->path, std::move(reason)).at(position - file->begin));
 }
 

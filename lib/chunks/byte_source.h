@@ -17,10 +17,15 @@ class ByteSource {
  public:
   // input: a descriptor to read; -1: the files, in this order.
   ByteSource(int input, std::vector<std::string> files, const Context& context);
+  // A file of the stream; begin: position of its first byte.
+  struct Part {
+    std::string path;
+    std::uint64_t begin = 0;
+  };
   // pull: fills its argument at least in part and returns how many bytes it wrote, 0 at the end;
-  // name: for messages.
+  // parts: all files that the bytes are of, in their order.
   using Pull = std::function<std::size_t(Bytes)>;
-  ByteSource(Pull pull, std::string name, const Context& context);
+  ByteSource(Pull pull, std::vector<Part> parts, const Context& context);
 
   // Up to to.size() bytes; fewer only at the end.
   std::size_t read(Bytes to);
@@ -29,10 +34,6 @@ class ByteSource {
   Error error(std::uint64_t position, ErrorCode code, std::string reason) const;
 
  private:
-  struct Opened {
-    std::string path;
-    std::uint64_t begin;  // position of its first byte
-  };
   std::size_t read_some(Bytes to);
 
   const int input_;
@@ -40,7 +41,7 @@ class ByteSource {
   const std::vector<std::string> files_;
   const Context& context_;
   std::optional<File> file_;
-  std::vector<Opened> opened_;
+  std::vector<Part> parts_;  // of files_: those that were opened
   std::uint64_t position_ = 0;
 };
 

@@ -102,6 +102,16 @@ class CheckedParts {
   ConstBytes left_{};
 };
 
+std::vector<chunks::ByteSource::Part> parts_of(const RemoteSet& set) {
+  std::vector<chunks::ByteSource::Part> parts;
+  std::uint64_t begin = 0;
+  for (const RemoteFile& part : set.parts) {
+    parts.push_back({part.path, begin});
+    begin += part.size;
+  }
+  return parts;
+}
+
 class Fetcher {
  public:
   Fetcher(const FetchOptions& options, const Context& context)
@@ -336,7 +346,7 @@ void Fetcher::fetch_archive(const RemoteSet& set) {
   } else if (!options_.dry_run) {
     const Context context = halved();
     CheckedParts parts(source_, set.parts, ranges(), context_);
-    chunks::ByteSource bytes([&](Bytes to) { return parts.pull(to); }, set.path(), context);
+    chunks::ByteSource bytes([&](Bytes to) { return parts.pull(to); }, parts_of(set), context);
     take(chunks::unpack_stream(bytes, set.name, unpack_options(), context));
     record.write(unpacked_);
   }

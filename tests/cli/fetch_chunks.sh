@@ -65,6 +65,20 @@ rm "$repo/sub dir/a#b%20?.tar.zst.part.ac"
 expect 1 fetch hf:me/cache 'a#b%20?' --out x
 says 'missing'
 
+# without a manifest, what is wrong is named by its part and the offset there, as when local parts are unpacked
+mkdir $repo/bare && cp $repo/set.tar.zst.part.* $repo/bare
+at=$(python3 -c 'import json; print(max(f["offset"] for f in json.load(open("'$repo'/manifest.set.json"))["chunks"]["frames"] if f["part"] == 1))')
+for place in 0 100; do  # in the frame's magic number, in its content
+  cp $repo/set.tar.zst.part.001 $repo/bare
+  printf x | dd of=$repo/bare/set.tar.zst.part.001 bs=1 seek=$((at + place)) conv=notrunc status=none
+  expect 1 fetch hf:me/cache bare/set --out bare
+  says "^pack-chunks: bare/set\.tar\.zst\.part\.001: at byte $at: (no zstd frame begins here|the frame that begins here is damaged)"
+  absent bare/tree
+  expect 1 pack-chunks unpack $repo/bare -C bare
+  says "^pack-chunks: $repo/bare/set\.tar\.zst\.part\.001: at byte $at: (no zstd frame begins here|the frame that begins here is damaged)"
+done
+rm -r $repo/bare
+
 # plain files
 mkdir -p hub/datasets/me/plain/refs%2Fpr%2F1/d
 cp src/tree/noise hub/datasets/me/plain/refs%2Fpr%2F1/d/noise
