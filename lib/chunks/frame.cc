@@ -1,15 +1,18 @@
 #include "chunks/frame.h"
 
-#define ZSTD_STATIC_LINKING_ONLY  // for the estimate of memory
+#define ZSTD_STATIC_LINKING_ONLY  // for the estimate of memory, ZSTD_getFrameHeader
 #include <fmt/format.h>
 #include <string.h>
 #include <xxhash.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
+#include <bit>
 #include <new>
 
 #include "base/error.h"
+#include "base/size.h"
 
 namespace planesmith::chunks {
 namespace {
@@ -55,6 +58,27 @@ std::uint64_t stored_size(std::uint64_t content_size) {
 
 std::uint64_t frame_bound(std::uint64_t content_size) {
   return std::max<std::uint64_t>(ZSTD_compressBound(content_size), stored_size(content_size));
+}
+
+std::uint64_t window_of(ConstBytes head) {
+  ZSTD_frameHeader header;
+  const std::size_t result = ZSTD_getFrameHeader(&header, head.data(), head.size());
+  if (result == 0) return header.windowSize;
+  if (ZSTD_getErrorCode(result) != ZSTD_error_frameParameter_windowTooLarge) return 0;
+  // The library does not say how large it is.
+  const std::uint8_t descriptor = head[5];
+  const std::uint64_t base = std::uint64_t{1} << (10 + (descriptor >> 3));
+  return base + base / 8 * (descriptor & 7);
+}
+
+std::string too_large_window(std::uint64_t window, std::uint64_t allowed) {
+  return window > kLargestWindow
+             ? fmt::format("its window of {} is larger than {}, the most that is supported",
+                           exact_size(window), exact_size(kLargestWindow))
+             : fmt::format(
+                   "its window of {} is larger than {}, the most that --memory allows; give more "
+                   "--memory",
+                   exact_size(window), exact_size(allowed));
 }
 
 struct Compressor::State {
@@ -111,8 +135,10 @@ Decompressor::~Decompressor() = default;
 
 void Decompressor::decompress(ConstBytes frame, Bytes content) {
   const unsigned long long claimed = ZSTD_getFrameContentSize(frame.data(), frame.size());
+  const std::uint64_t window = claimed == ZSTD_CONTENTSIZE_ERROR ? window_of(frame) : 0;
   if (claimed != content.size())
-    throw Error(claimed == ZSTD_CONTENTSIZE_ERROR ? "not a zstd frame"
+    throw Error(window != 0                         ? too_large_window(window, kLargestWindow)
+                : claimed == ZSTD_CONTENTSIZE_ERROR ? "not a zstd frame"
                 : claimed == ZSTD_CONTENTSIZE_UNKNOWN
                     ? "a zstd frame that does not say its size"
                     : fmt::format("a zstd frame that claims {} bytes of content, {} were expected", claimed,

@@ -29,6 +29,7 @@ struct ZstdStream::State {
   std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context{ZSTD_createDCtx(), &ZSTD_freeDCtx};
   std::vector<Decompressor> decompressors;  // one for each thread
   std::vector<std::uint8_t> piece;
+  std::uint64_t most_window = 0;  // of frames that are decompressed piece by piece
 };
 
 ZstdStream::ZstdStream(ByteSource& source, const Context& context)
@@ -37,11 +38,19 @@ ZstdStream::ZstdStream(ByteSource& source, const Context& context)
   int window_log = ZSTD_WINDOWLOG_MIN;
   while (window_log < ZSTD_WINDOWLOG_MAX && std::uint64_t{2} << (window_log + 1) <= context.memory)
     ++window_log;
+  state_->most_window = std::uint64_t{1} << window_log;
   ZSTD_DCtx_setParameter(state_->context.get(), ZSTD_d_windowLogMax, window_log);
   state_->decompressors.resize(static_cast<std::size_t>(std::max(context.threads, 1)));
 }
 
 ZstdStream::~ZstdStream() = default;
+
+// What the library's error means; window: of the frame.
+std::string ZstdStream::reason(std::size_t result, std::uint64_t window) const {
+  return ZSTD_getErrorCode(result) == ZSTD_error_frameParameter_windowTooLarge
+             ? too_large_window(window, state_->most_window)
+             : ZSTD_getErrorName(result);
+}
 
 // Reads until `bytes` bytes are in the buffer, or to the end; returns how many there are.
 std::size_t ZstdStream::fill(std::size_t bytes) {
@@ -83,7 +92,7 @@ ZstdStream::Head ZstdStream::look_at_frame(Frame& frame) {
                           ZSTD_getErrorCode(result) == ZSTD_error_prefix_unknown
                               ? "no zstd frame begins here"
                               : fmt::format("the frame that begins here cannot be decompressed: {}",
-                                            ZSTD_getErrorName(result)));
+                                            reason(result, window_of(ConstBytes(input_).subspan(begin_)))));
     if (result != 0)
       throw source_.error(position(), ErrorCode::failed,
                           "ends inside a frame; a part is missing or was cut short");
@@ -138,6 +147,7 @@ bool ZstdStream::collect_batch() {
     if (kind == Head::pieces && batch_.empty()) {
       inside_ = true;
       piecewise_begin_ = position();
+      piecewise_window_ = window_of(ConstBytes(input_).subspan(begin_));
     }
     if (kind != Head::whole) break;
     memory += frame.size + frame.content_size;
@@ -182,12 +192,9 @@ ConstBytes ZstdStream::decompress_piece() {
     const std::size_t result = ZSTD_decompressStream(state_->context.get(), &out, &in);
     begin_ += in.pos;
     if (ZSTD_isError(result))
-      throw source_.error(
-          piecewise_begin_, ErrorCode::failed,
-          fmt::format("the frame that begins here cannot be decompressed: {}{}", ZSTD_getErrorName(result),
-                      ZSTD_getErrorCode(result) == ZSTD_error_frameParameter_windowTooLarge
-                          ? "; give more --memory"
-                          : ""));
+      throw source_.error(piecewise_begin_, ErrorCode::failed,
+                          fmt::format("the frame that begins here cannot be decompressed: {}",
+                                      reason(result, piecewise_window_)));
     if (result == 0) inside_ = false;
   }
   return ConstBytes(state_->piece).first(out.pos);

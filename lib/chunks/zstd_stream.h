@@ -40,6 +40,7 @@ class ZstdStream {
   struct State;
   enum class Head { end, whole, pieces };
 
+  std::string reason(std::size_t result, std::uint64_t window) const;
   std::size_t fill(std::size_t bytes);
   void require_only_zeros();
   Head look_at_frame(Frame& frame);
@@ -61,6 +62,7 @@ class ZstdStream {
   std::uint64_t skipped_ = 0;                // bytes of skippable frames since the batch was begun
   bool inside_ = false;                      // in a frame that is decompressed piece by piece
   std::uint64_t piecewise_begin_ = 0;        // position of that frame
+  std::uint64_t piecewise_window_ = 0;       // of that frame
   std::uint64_t given_from_ = 0;             // position of the frame whose content was given out last
   std::uint64_t zeros_ = 0;
 };

@@ -51,6 +51,25 @@ TEST_CASE("every level and length comes back, from this decoder and from the pla
     }
 }
 
+TEST_CASE("the window that a frame claims is read from its head, even where no decoder has it") {
+  const auto window = [](std::initializer_list<int> head) {
+    std::string bytes("\x28\xB5\x2F\xFD", 4);
+    for (const int byte : head) bytes += static_cast<char>(byte);
+    return window_of(bytes_of(bytes));
+  };
+  CHECK(window({0, 0}) == 1024);
+  CHECK(window({0, 7}) == 1024 + 7 * 128);
+  CHECK(window({0, 21 << 3}) == kLargestWindow);
+  CHECK(window({0, 22 << 3}) == 2 * kLargestWindow);
+  CHECK(window({0, 31 << 3}) == std::uint64_t{1} << 41);
+  CHECK(window({0, 255}) == std::uint64_t{15} << 38);
+  CHECK(window({0x20, 200}) == 200);  // a single segment: its content
+  CHECK(window({0xA0, 0, 0, 0, 0x80}) == kLargestWindow);
+  CHECK(window({0}) == 0);          // cut short
+  CHECK(window({1 << 3, 0}) == 0);  // a reserved bit
+  CHECK(window_of(bytes_of("no frame")) == 0);
+}
+
 TEST_CASE("a frame that is damaged, cut short or not what it should be is refused") {
   const std::string content = noise(200'000, 8);
   for (const int level : {0, 1}) {

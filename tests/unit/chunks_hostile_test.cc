@@ -115,7 +115,12 @@ TEST_CASE("streams that must not be unpacked") {
       {"a frame that claims a kilobyte and holds a gigabyte", frame(kKiB, 8192), "damaged"},
       {"a frame that claims what it holds, 4 GB of no tar", frame(32768 * 128 * kKiB, 32768),
        "not a complete tar"},
-      {"a window of 2 GiB", frame(3 * kGiB, 1, 31), "--memory"},
+      {"a window of 2 GiB", frame(3 * kGiB, 1, 31),
+       "its window of 2.00 GiB (2147483648 bytes) is larger than 32.0 MiB (33554432 bytes), the most that "
+       "--memory allows; give more"},
+      {"a window of 2 TiB", frame(kKiB, 1, 41),
+       "its window of 2.00 TiB (2199023255552 bytes) is larger than 2.00 GiB (2147483648 bytes), the most "
+       "that is supported"},
       {"a skippable frame without an end", little_endian(0x184D2A50, 4) + little_endian(0xFFFFFFFF, 4),
        "cut short"},
       {"skippable frames of nothing, a million",
@@ -188,6 +193,8 @@ TEST_CASE("sets whose manifest and parts were made to harm") {
        "claims 1099511627776 bytes"},
       {"a frame that holds more than it claims", second(frame(256 * kKiB, 1000)), "is damaged"},
       {"a frame that holds less than it claims", second(frame(256 * kKiB, 1)), "is damaged"},
+      {"a frame with a window of 2 TiB", second(frame(256 * kKiB, 2, 41)),
+       "its window of 2.00 TiB (2199023255552 bytes) is larger than 2.00 GiB (2147483648 bytes)"},
       {"a frame of other content", second(frame(256 * kKiB, 2)), "XXH3"},
       {"a member larger than the tar", member([](Member& m) { m.size = std::uint64_t{1} << 50; }),
        "do not belong together"},
