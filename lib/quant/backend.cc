@@ -14,10 +14,9 @@ std::unique_ptr<Backend> make_backend(const BackendChoice& choice) {
     throw Error(ErrorCode::usage, "", "--gpus cannot be used with --backend cpu");
   // An explicit instruction set is a request for the CPU, a list of GPUs one for these.
   const bool asked = choice.backend == "cuda" || !choice.gpus.empty();
-  // A GPU takes whole experts out of memory and gives whole sections back: reading, hashing and writing these
-  // costs the cores more than their own vector kernels do, while the data are in the caches. Measured with 2
-  // to 32 threads the CPU is faster (docs/PERFORMANCE.md), so a GPU pays where it has the scalar kernels
-  // only.
+  // What goes to a GPU and comes back is still read, hashed and written by the cores, which costs them more
+  // than their own vector kernels do while the data are in the caches. Measured with 2 to 32 threads the CPU
+  // is faster (docs/PERFORMANCE.md), so a GPU pays where it has the scalar kernels only.
   const Kernels& kernels = choose_kernels(choice.isa);
   if (asked || (choice.isa == "auto" && kernels.name == "scalar")) {
     std::string why;

@@ -18,6 +18,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "bench/scaling.h"
+#include "quant/backend.h"
 
 namespace planesmith::bench {
 namespace {
@@ -105,9 +106,16 @@ class Scaling {
     for (const bool on_disk : {false, true}) {
       where_ = on_disk ? "disk" : "memory";
       out_ = (on_disk ? disk_ : memory_) / "out";
-      const std::vector<std::string> build = {in_,   "--ckpt-id", "bench",    "--backend",
-                                              "cpu", "-o",        out_ + "/c"};
+      const auto build_with = [&](const std::string& backend) {
+        return std::vector<std::string>{in_, "--ckpt-id", "bench", "--backend", backend, "-o", out_ + "/c"};
+      };
+      const std::vector<std::string> build = build_with("cpu");
       against_copy("build-planescache, six parts", "build-planescache", build, 1.20);
+      if (std::string why; make_cuda_backend({}, why) != nullptr)
+        against_copy("build-planescache --backend cuda, six parts", "build-planescache", build_with("cuda"),
+                     1.25);
+      else
+        fmt::print("build-planescache --backend cuda: skipped: {}\n", why);
       against_copy("build-planescache, one layer", "build-planescache", with(build, {"--layers", "0"}), 1.6,
                    kLayers);
       large_layer();
@@ -133,12 +141,12 @@ class Scaling {
     return words;
   }
 
-  // Layers of 13 MB for each expert; as many experts as memory has room for, 48 at most.
+  // Layers of 13 MB for each expert; as many experts as memory has room for, 96 at most.
   void make_checkpoint() {
     const std::uint64_t room = std::filesystem::space(kInMemory).available, of_expert = kLayers * 13'500'000;
     experts_ = std::clamp<std::uint64_t>(
         std::min(room, std::filesystem::space(runner_.settings().directory).available) / (7 * of_expert), 1,
-        std::min<std::uint64_t>(48, 4 * static_cast<std::uint64_t>(hardware_threads())));
+        std::min<std::uint64_t>(96, 6 * static_cast<std::uint64_t>(hardware_threads())));
     in_ = memory_ / "in";
     fill(in_, kLayers, experts_, kLayers);
     shards_ = data_files(in_);
