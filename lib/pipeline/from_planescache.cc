@@ -16,8 +16,8 @@
 #include "base/parallel.h"
 #include "base/space.h"
 #include "base/text.h"
-#include "format/planes.h"
 #include "pipeline/cache_source.h"
+#include "pipeline/section_reader.h"
 #include "pipeline/sinks.h"
 #include "plan/describe.h"
 #include "sink/pack_sink.h"
@@ -44,6 +44,8 @@ struct Job {
   std::atomic<std::uint64_t> left;
 };
 
+void ignore(std::uint64_t, ConstBytes) {}
+
 class Assembly {
  public:
   Assembly(const Context& context, const FromCacheRequest& request, const Kernels& kernels)
@@ -60,7 +62,7 @@ class Assembly {
     for (std::size_t tier = 0; tier < request_.tiers.size(); ++tier)
       report.written.push_back(written_packs(sinks_[tier]->spec().pack, sources_.size(),
                                              request_.layers.value_or(sources_.front().facts.layers).size()));
-    report.peak_memory = static_cast<std::uint64_t>(workers_within_limits()) * bytes_per_worker();
+    report.peak_memory = static_cast<std::uint64_t>(workers_within_limits()) * SectionReader::kMemory;
     report.outlook.layers_finished = report.finished;
     report.outlook.layers_to_make = jobs_.size();
     for (const auto& [device, system] : systems_) {
@@ -76,7 +78,8 @@ class Assembly {
     if (total != 0) context_.progress.begin("assemble packs", total);
     const std::uint64_t experts = sources_.front().facts.geometry.experts;
     const int workers = workers_within_limits();
-    buffers_.resize(static_cast<std::size_t>(workers));
+    std::vector<SectionReader> readers;
+    for (int i = 0; i < workers; ++i) readers.emplace_back(kernels_);
     // A lane for each pack, since all of its layers are in one file.
     std::vector<std::vector<Job*>> packs(sinks_.size());
     for (const std::unique_ptr<Job>& job : jobs_) packs[job->pack].push_back(job.get());
@@ -85,7 +88,7 @@ class Assembly {
     parallel_lanes(lanes, workers, lanes.size(), [&](std::size_t pack, std::size_t i, int worker) {
       context_.check_stop();
       Job& job = *packs[pack][i / experts];
-      if (open(job)) write_expert(job, i % experts, buffers_[static_cast<std::size_t>(worker)]);
+      if (open(job)) write_expert(job, i % experts, readers[static_cast<std::size_t>(worker)]);
       if (job.left.fetch_sub(1) == 1) {
         if (job.output) refuse_changed(job);
         if (job.output) job.output->commit();
@@ -110,10 +113,6 @@ class Assembly {
   }
 
  private:
-  struct Buffers {
-    std::vector<std::uint8_t> section, derived, codes;
-  };
-
   // tier: position in the request.
   void add_pack(const CacheSource& source, std::size_t tier, FromCacheReport& report) {
     const CacheFacts& facts = source.facts;
@@ -172,24 +171,12 @@ class Assembly {
     for (const auto& [device, system] : systems_) require_space(context_.os, system.directory, system.needed);
   }
 
-  std::uint64_t bytes_per_worker() const {
-    std::uint64_t bytes = 0;
-    for (const CacheSource& source : sources_)
-      for (const std::vector<Origin>& sections : source.origins)
-        for (const Origin& origin : sections) {
-          const std::uint64_t section = section_bytes(origin.stored, source.shape);
-          const std::uint64_t tiles = origin.derived() ? section / format::kNibbleTile : 0;
-          bytes = std::max(bytes, section + tiles * (format::kQuintalTile + format::kCodeTile));
-        }
-    return bytes;
-  }
-
   int workers_within_limits() const {
     // Files of a worker alone on its layer: the pack, its lock, up to six parts, and those of a commit.
     constexpr std::uint64_t kFiles = 12;
     const std::uint64_t by_files = std::max<std::uint64_t>(open_files_left() / kFiles, 1);
     const auto threads = static_cast<int>(std::min<std::uint64_t>(by_files, 1 << 16));
-    return workers_within(context_.memory, 0, bytes_per_worker(), std::min(context_.threads, threads));
+    return workers_within(context_.memory, 0, SectionReader::kMemory, std::min(context_.threads, threads));
   }
 
   // Opens the layer once; false: another run has it.
@@ -233,31 +220,31 @@ class Assembly {
             "are made of it, and run this again");
   }
 
-  void write_expert(Job& job, std::uint64_t expert, Buffers& buffers) {
+  void write_expert(Job& job, std::uint64_t expert, SectionReader& reader) {
     for (std::size_t i = 0; i < job.origins->size(); ++i) {
       const Origin& origin = (*job.origins)[i];
       const std::uint64_t bytes = section_bytes(origin.stored, job.source->shape);
       const bool can_share = share_ && !origin.derived();
-      // Without a manifest the digest is computed from the bytes.
-      bool read = !can_share || request_.trust == Trust::content || job.digests[i] == nullptr;
-      Xxh3 digest = read ? read_section(job, i, expert, buffers.section) : (*job.digests[i])[expert];
+      Xxh3 digest;
+      // A damaged cache must not take a layer off the sidecar that is compared with it. Without a manifest
+      // the digest is computed from the bytes.
+      if (job.output->compares() ||
+          (can_share && (request_.trust == Trust::content || job.digests[i] == nullptr)))
+        digest = read_section(job, i, expert, reader, ignore);
+      else if (can_share)
+        digest = (*job.digests[i])[expert];
       if (can_share) {
         if (job.output->share(expert, origin.made, job.files[i], expert * bytes, digest)) {
           shared_ += bytes;
           continue;
         }
         refuse_sharing(job, i);
-        if (!read) read_section(job, i, expert, buffers.section);
       }
-      const std::vector<std::uint8_t>* made = &buffers.section;
-      if (origin.derived()) {
-        derive(job, origin, expert, buffers);
-        made = &buffers.derived;
-        digest = Xxh3::of(buffers.derived);
-      }
-      job.output->write(expert, origin.made, 0, *made);
+      digest = read_section(job, i, expert, reader, [&](std::uint64_t offset, ConstBytes piece) {
+        job.output->write(expert, origin.made, offset, piece);
+      });
       job.output->finish(expert, origin.made, digest);
-      copied_ += made->size();
+      copied_ += section_bytes(origin.made, job.source->shape);
     }
   }
 
@@ -270,45 +257,44 @@ class Assembly {
     if (share_.exchange(false)) check_space();
   }
 
-  // Reads a section and returns its digest, which must be the manifest's if there is one.
-  Xxh3 read_section(const Job& job, std::size_t i, std::uint64_t expert,
-                    std::vector<std::uint8_t>& section) const {
-    section.resize(section_bytes((*job.origins)[i].stored, job.source->shape));
-    job.files[i].read(section, expert * section.size());
-    const Xxh3 digest = Xxh3::of(section);
-    if (job.digests[i] != nullptr && digest != (*job.digests[i])[expert])
+  // Reads a section and returns the digest of what the pack gets of it. Error (difference), after the last
+  // piece: the section is not the manifest's, or the 2-bit codes of a derived one are not the cache's.
+  Xxh3 read_section(const Job& job, std::size_t i, std::uint64_t expert, SectionReader& reader,
+                    const SectionReader::Take& take) const {
+    const Origin& origin = (*job.origins)[i];
+    const std::uint64_t bytes = section_bytes(origin.stored, job.source->shape);
+    const SectionReader::Digests found =
+        reader.read(job.files[i], expert * bytes, bytes, origin.derived(), take);
+    if (job.digests[i] != nullptr && found.stored != (*job.digests[i])[expert])
       throw Error(ErrorCode::difference, job.files[i].path(),
                   fmt::format("expert {} is not what the manifest says; make it again with verify-ckpt-id "
                               "repair {} --checkpoint DIR",
                               expert, shell_quoted(job.source->directory)))
-          .at(expert * section.size());
-    return digest;
+          .at(expert * bytes);
+    if (origin.derived()) require_codes(job, origin, expert, found.codes, reader);
+    return found.made;
   }
 
-  // Makes quintal planes from nibble planes. This also gives the 2-bit codes, which must equal the cache's.
-  void derive(const Job& job, const Origin& origin, std::uint64_t expert, Buffers& buffers) const {
-    const std::uint64_t tiles = buffers.section.size() / format::kNibbleTile;
-    buffers.derived.resize(tiles * format::kQuintalTile);
-    buffers.codes.resize(tiles * format::kCodeTile);
-    kernels_.from_nibbles(buffers.section.data(), tiles, buffers.codes.data(), buffers.derived.data());
-    const std::string part = format::part_file(job.source->facts.layers[job.key],
-                                               origin.made == Section::fpq13 ? "planes13" : "planes2");
+  // The 2-bit codes that belong to a section's nibble planes must be the cache's.
+  void require_codes(const Job& job, const Origin& origin, std::uint64_t expert, const Xxh3& codes,
+                     SectionReader& reader) const {
+    const bool w13 = origin.made == Section::fpq13;
+    const std::string part =
+        format::part_file(job.source->facts.layers[job.key], w13 ? "planes13" : "planes2");
     const std::string path = join(job.source->directory, part);
+    const std::uint64_t bytes = section_bytes(w13 ? Section::planes13 : Section::planes2, job.source->shape);
     Xxh3 expected;
-    if (const std::vector<Xxh3>* known = job.source->known(part)) {
+    if (const std::vector<Xxh3>* known = job.source->known(part))
       expected = (*known)[expert];
-    } else {
-      buffers.section.resize(buffers.codes.size());
-      File::open_read(context_.os, path).read(buffers.section, expert * buffers.codes.size());
-      expected = Xxh3::of(buffers.section);
-    }
-    if (expected != Xxh3::of(buffers.codes))
+    else
+      expected = reader.read(File::open_read(context_.os, path), expert * bytes, bytes, false, ignore).stored;
+    if (expected != codes)
       throw Error(
           ErrorCode::difference, path,
           fmt::format("expert {}: the 2-bit planes are not those of the FP4 planes; make them again with "
                       "verify-ckpt-id repair {} --checkpoint DIR",
                       expert, shell_quoted(job.source->directory)))
-          .at(expert * buffers.codes.size());
+          .at(expert * bytes);
   }
 
   const Context& context_;
@@ -317,7 +303,6 @@ class Assembly {
   std::vector<CacheSource> sources_;
   std::vector<std::unique_ptr<PackSink>> sinks_;
   std::vector<std::unique_ptr<Job>> jobs_;
-  std::vector<Buffers> buffers_;
   std::atomic<bool> share_;
   std::map<dev_t, Outlook::FileSystem> systems_;  // needed: without shared blocks
   std::atomic<std::uint64_t> shared_{0}, copied_{0}, converted_{0};

@@ -22,4 +22,16 @@ inline bool holds(const File& file, std::uint64_t offset, ConstBytes bytes) {
   return true;
 }
 
+// Whether `file` has at `offset` the n bytes that `from` has at `from_offset`.
+inline bool holds(const File& file, std::uint64_t offset, const File& from, std::uint64_t from_offset,
+                  std::uint64_t n) {
+  std::array<std::uint8_t, 1 << 16> bytes;
+  for (std::uint64_t at = 0; at < n; at += bytes.size()) {
+    const Bytes piece = Bytes(bytes).first(std::min<std::uint64_t>(bytes.size(), n - at));
+    from.read(piece, from_offset + at);
+    if (!holds(file, offset + at, piece)) return false;
+  }
+  return true;
+}
+
 }  // namespace planesmith

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file_status.h"
+#include "base/stream.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "sink/clear_gaps.h"
@@ -75,9 +76,7 @@ bool PackLayer::share(std::uint64_t expert, Section section, const File& from, s
                       const Xxh3& digest) {
   const Place to = place(expert, section);
   if (compare_) {
-    std::vector<std::uint8_t> bytes(section_bytes(section, sink_.shape_));
-    from.read(bytes, offset);
-    if (holds(pack_, to.offset, bytes)) {
+    if (holds(pack_, to.offset, from, offset, section_bytes(section, sink_.shape_))) {
       digests_[to.number] = digest;
       return true;
     }
@@ -366,16 +365,15 @@ Record PackSink::record_of(std::vector<std::uint64_t> keys, std::vector<Xxh3> di
 Record PackSink::read_back(std::uint64_t key) const {
   const File pack = dir_.get().open_read(pack_name());
   std::vector<Xxh3> digests;
-  std::vector<std::uint8_t> buffer;
+  std::vector<std::uint8_t> buffer(kStreamBuffer);
+  Xxh3Stream hash;
   for (std::uint64_t expert = 0; expert < spec_.pack.experts; ++expert) {
-    context_.check_stop();
     std::uint64_t offset = spec_.pack.row_offset(key, expert);
     for (const Section section : sections_) {
-      buffer.resize(section_bytes(section, shape_));
-      pack.read(buffer, offset);
-      digests.push_back(Xxh3::of(buffer));
-      offset += buffer.size();
-      context_.progress.advance(buffer.size());
+      const std::uint64_t bytes = section_bytes(section, shape_);
+      stream(context_, pack, offset, bytes, buffer, [&](ConstBytes piece) { hash.update(piece); });
+      digests.push_back(hash.finish());
+      offset += bytes;
     }
   }
   Record record = record_of({key}, std::move(digests));

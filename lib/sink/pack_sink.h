@@ -44,6 +44,8 @@ class PackLayer : public LayerOutput {
   bool share(std::uint64_t expert, format::Section section, const File& from, std::uint64_t offset,
              const Xxh3& digest);
   void commit() override;
+  // Whether the layer is still listed: what is written must be verified before.
+  bool compares() const { return compare_; }
 
  private:
   struct Place {

@@ -27,7 +27,7 @@ for world in 1 4; do
   rm -rf c s
 done
 capped 20 build-planescache ck-mxfp4 -o c --ckpt-id x -T 8
-capped 64 build-fp4-packs --from-planescache c -o s --tiers base,delta,fp4,fp4q --reflink never -T 8
+capped 5 build-fp4-packs --from-planescache c -o s --tiers base,delta,fp4,fp4q --reflink never -T 8
 capped 2048 build-planescache ck-fp8 -o c --ckpt-id 8 --world 2 -T 4
 capped 256 build-planescache ck-nvfp4 -o c --ckpt-id nv -T 4
 # A file of 400 MB, in frames of 16 MiB; parts of a set, and what tar and zstd made with a window of 128 MiB.
