@@ -11,6 +11,7 @@
 #include "plan/pack_dirs.h"
 #include "plan/plan.h"
 #include "quant/backend.h"
+#include "sink/record_cache.h"
 #include "sink/sink.h"
 
 namespace planesmith {
@@ -23,6 +24,8 @@ struct BuildTarget {
   bool check_space = true;
   bool id_by_download = false;  // CacheFacts
   std::string source{};         // fingerprint of the checkpoint; empty: unknown
+  // Shared by all that is done to this target, so that the records of finished layers are read once.
+  std::shared_ptr<RecordCache> records = std::make_shared<RecordCache>();
 };
 
 // How much of the machine a build will use.

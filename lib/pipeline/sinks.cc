@@ -27,7 +27,7 @@ std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan
       sinks.push_back(
           make_planescache_sink(context,
                                 {target.cache_root, meta, *plan.request.cache, plan.geometry, plan.all_layers,
-                                 target.id_by_download, target.source, plan.family},
+                                 target.id_by_download, target.source, plan.family, target.records},
                                 target.trust));
     }
     for (const format::Tier tier : plan.request.tiers)
@@ -37,7 +37,7 @@ std::vector<std::unique_ptr<Sink>> make_sinks(const Context& context, const Plan
               target.store.of(rank),
               format::pack_spec(tier, plan.geometry, plan.shape, target.ckpt_id, plan.request.zero_mode),
               rank, plan.shape.world, plan.geometry, keys, target.id_by_download, target.source, plan.family,
-              true},
+              true, target.records},
           target.trust));
   }
   return sinks;

@@ -110,7 +110,8 @@ PackSink::PackSink(const Context& context, PackSinkSpec spec, Trust trust)
       sections_(format::slot_sections(spec_.pack.tier)),
       stem_(format::pack_stem(spec_.pack, spec_.rank, spec_.world)),
       dir_(context.os, spec_.directory, "."),
-      records_(context, dir_, format::pack_records(stem_), format::pack_manifest_file(stem_), spec_.source) {}
+      records_(context, dir_, format::pack_records(stem_), format::pack_manifest_file(stem_), spec_.source,
+               spec_.records) {}
 
 File PackSink::engine_lock() const {
   return wait_for_engine_lock(context_, dir_.get(), format::lock_file(stem_));
@@ -133,7 +134,7 @@ std::vector<std::uint64_t> PackSink::listed() const {
 std::vector<std::uint64_t> PackSink::proven() const {
   std::vector<std::uint64_t> keys;
   for (const std::uint64_t key : spec_.all_keys)
-    if (const std::optional<Record> record = records_.find(key))
+    if (const std::shared_ptr<const Record> record = records_.find(key))
       if (record->manifest.files.front().blocks == read_back(key).manifest.files.front().blocks)
         keys.push_back(key);
   return keys;
@@ -159,7 +160,7 @@ void PackSink::repair_sidecar() {
       another = error.label() == kOtherPack;
     }
   const bool known = std::any_of(spec_.all_keys.begin(), spec_.all_keys.end(),
-                                 [&](std::uint64_t key) { return records_.find(key).has_value(); });
+                                 [&](std::uint64_t key) { return records_.find(key) != nullptr; });
   const std::optional<struct stat> pack = dir.look(pack_name());
   const bool whole =
       pack && S_ISREG(pack->st_mode) && static_cast<std::uint64_t>(pack->st_size) == spec_.pack.file_bytes();
@@ -178,8 +179,12 @@ void PackSink::repair_sidecar() {
   dir.write_atomically(sidecar_name(), format::sidecar_json(spec_.pack, keys));
 }
 
+bool PackSink::compares() const {
+  return spec_.compare_unknown && trust_ != Trust::nothing;
+}
+
 bool PackSink::comparable(std::uint64_t key) const {
-  return spec_.compare_unknown && trust_ != Trust::nothing && !records_.find(key);
+  return compares() && !records_.find(key);
 }
 
 void PackSink::list(std::uint64_t key, bool present) const {
@@ -240,7 +245,7 @@ bool PackSink::finished(std::uint64_t key, Trust trust) const {
   if (std::find(keys.begin(), keys.end(), key) == keys.end()) return false;
   if (comparable(key)) return false;
   if (trust == Trust::record) return true;
-  const std::optional<Record> record = records_.find(key);
+  const std::shared_ptr<const Record> record = records_.find(key);
   return record && record->manifest.files.front().blocks == read_back(key).manifest.files.front().blocks;
 }
 
@@ -286,6 +291,7 @@ std::unique_ptr<LayerOutput> PackSink::open_layer(const SparseLayer& layer, cons
 }
 
 bool PackSink::seal() {
+  records_.read_ahead(spec_.all_keys);
   std::vector<std::uint64_t> unknown;  // listed, but written by another program
   for (const std::uint64_t key : spec_.all_keys) {
     if (!finished(key, Trust::record)) return false;
@@ -323,6 +329,7 @@ Sink::Standing PackSink::standing(const std::vector<const SparseLayer*>& layers)
     out.remark = dir_.get().path_of(sidecar_name()) + " is damaged: --recheck writes it again";
     return out;
   }
+  if (compares()) records_.read_ahead(keys);
   for (const SparseLayer* layer : layers) {
     if (!std::binary_search(keys.begin(), keys.end(), layer->key)) continue;
     if (comparable(layer->key))

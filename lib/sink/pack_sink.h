@@ -29,6 +29,7 @@ struct PackSinkSpec {
   // Whether layers that the sidecar lists but no record covers (another program wrote them, or the manifest
   // is lost) are compared with what is made; otherwise they are trusted.
   bool compare_unknown = false;
+  std::shared_ptr<RecordCache> records = std::make_shared<RecordCache>();
 };
 
 class PackSink;
@@ -97,6 +98,7 @@ class PackSink : public Sink {
   // Keys of the layers whose content is what a record says, for a sidecar that is lost or damaged.
   std::vector<std::uint64_t> proven() const;
   void repair_sidecar();                             // under the engine's lock
+  bool compares() const;                             // whether layers without a record are compared
   bool comparable(std::uint64_t key) const;          // no record covers it, so it is compared if listed
   void list(std::uint64_t key, bool present) const;  // read-modify-write under the engine's lock
   bool finished(std::uint64_t key, Trust trust) const;

@@ -214,7 +214,7 @@ class PlanesCacheSink : public Sink {
         shape_(format::rank_shape(spec_.geometry, spec_.meta.world)),
         dir_(context.os, spec_.root, format::cache_directory(spec_.meta)),
         records_(context, dir_, std::string(format::kCacheRecords), std::string(format::kManifestName),
-                 spec_.source) {}
+                 spec_.source, spec_.records) {}
 
   std::string describe() const override { return dir_.path(); }
   std::uint64_t rank() const override { return spec_.meta.rank; }
@@ -258,6 +258,7 @@ class PlanesCacheSink : public Sink {
   Standing standing(const std::vector<const SparseLayer*>& layers) override {
     Standing out;
     const std::vector<Part> parts = format::cache_parts(spec_.fp4);
+    records_.read_ahead(spec_.all_layers);
     for (const SparseLayer* layer : layers) {
       if (missing(layer->index, trust_ == Trust::nothing ? trust_ : Trust::record) == SectionSet{})
         ++out.finished;
@@ -289,7 +290,7 @@ class PlanesCacheSink : public Sink {
     // No record may cover parts that are about to be replaced; parts that stay keep theirs.
     Record record{{ManifestKind::planescache, version(), facts(layer.index), {}}, Json::object()};
     std::vector<bool> compare(to_make.size(), false);
-    const std::optional<Record> old = records_.find(layer.index);
+    const std::shared_ptr<const Record> old = records_.find(layer.index);
     if (!old)
       std::transform(to_make.begin(), to_make.end(), compare.begin(),
                      [&](const Part& part) { return comparable(layer.index, part); });
@@ -307,6 +308,7 @@ class PlanesCacheSink : public Sink {
   }
 
   bool seal() override {
+    records_.read_ahead(spec_.all_layers);
     for (const std::uint64_t layer : spec_.all_layers) {
       const SectionSet left = missing(layer, Trust::record);
       if (std::find(left.begin(), left.end(), true) != left.end()) return false;
@@ -358,8 +360,8 @@ class PlanesCacheSink : public Sink {
 
   // The sections to make: all, only the FP4 ones, or none.
   SectionSet missing(std::uint64_t layer, Trust trust) const {
-    const std::optional<Record> record = trust == Trust::nothing ? std::nullopt : records_.find(layer);
-    const auto lacks = [&](const Part& part) { return !has(record, layer, part, trust); };
+    const std::shared_ptr<const Record> record = trust == Trust::nothing ? nullptr : records_.find(layer);
+    const auto lacks = [&](const Part& part) { return !has(record.get(), layer, part, trust); };
     const std::vector<Part> all = format::cache_parts(spec_.fp4),
                             planes = format::cache_parts(format::Fp4Tier::none);
     const bool lacks_planes = std::any_of(planes.begin(), planes.end(), lacks);
@@ -370,9 +372,10 @@ class PlanesCacheSink : public Sink {
     return out;
   }
 
-  bool has(const std::optional<Record>& record, std::uint64_t layer, const Part& part, Trust trust) const {
+  // record: of the layer; null: none.
+  bool has(const Record* record, std::uint64_t layer, const Part& part, Trust trust) const {
     const Dir* const dir = dir_.find();
-    if (!record || dir == nullptr) return false;
+    if (record == nullptr || dir == nullptr) return false;
     const std::string file = format::part_file(layer, part.name);
     for (const FileEntry& entry : record->manifest.files)
       if (entry.path == file) return sound(context_, *dir, *record, entry, trust);

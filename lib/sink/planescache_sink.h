@@ -5,6 +5,7 @@
 #include <string>
 
 #include "format/planescache.h"
+#include "sink/record_cache.h"
 #include "sink/sink.h"
 
 namespace planesmith {
@@ -18,6 +19,7 @@ struct PlanesCacheSpec {
   bool id_by_download = false;            // CacheFacts
   std::string source{};                   // fingerprint of the checkpoint; empty: not known
   std::optional<Family> family{};         // of the checkpoint's experts; none: not known
+  std::shared_ptr<RecordCache> records = std::make_shared<RecordCache>();
 };
 
 std::unique_ptr<Sink> make_planescache_sink(const Context& context, PlanesCacheSpec spec, Trust trust);

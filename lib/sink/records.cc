@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/file_status.h"
+#include "base/parallel.h"
 #include "base/temporary.h"
 #include "base/text.h"
 #include "format/file_names.h"
@@ -20,12 +20,13 @@ constexpr char kManifest[] = "manifest", kFiles[] = "files", kClaim[] = "source"
 }  // namespace
 
 Records::Records(const Context& context, const OutputDir& dir, std::string prefix, std::string manifest,
-                 std::string source)
+                 std::string source, std::shared_ptr<RecordCache> cache)
     : context_(context),
       dir_(dir),
       prefix_(std::move(prefix)),
       manifest_(std::move(manifest)),
-      source_(std::move(source)) {}
+      source_(std::move(source)),
+      cache_(std::move(cache)) {}
 
 std::string Records::claimed() const {
   const std::optional<Dir> records = directory();
@@ -37,14 +38,14 @@ std::string Records::claimed() const {
 }
 
 std::string Records::recorded_source() const {
-  if (const std::shared_ptr<const Manifest> whole = manifest(); whole && !whole->facts->source.empty())
-    return whole->facts->source;
+  if (const std::shared_ptr<const Record> whole = manifest(); whole && !whole->manifest.facts->source.empty())
+    return whole->manifest.facts->source;
   const std::optional<Dir> records = directory();
   if (!records) return "";
   for (const std::string& name : records->list()) {
     const std::optional<std::uint64_t> layer = format::parse_record_file(name);
     if (!layer) continue;
-    const std::optional<Record> record = read(*records, *layer);
+    const std::shared_ptr<const Record> record = read(*records, *layer);
     if (record && record->manifest.facts && !record->manifest.facts->source.empty())
       return record->manifest.facts->source;
   }
@@ -122,54 +123,63 @@ void Records::say_ignored(const std::string& path, const std::string& why) const
 }
 
 // Records of earlier versions are bare manifests.
-std::optional<Record> Records::read(const Dir& records, std::uint64_t layer) const {
+std::shared_ptr<const Record> Records::read(const Dir& records, std::uint64_t layer) const {
   const std::string name = format::record_file(layer), path = records.path_of(name);
-  if (!records.exists(name)) return std::nullopt;
+  if (!records.exists(name)) return nullptr;
   try {
-    const std::string text = records.read_text(name, manifest_text_limit(context_.memory));
-    const Json json = parse_json(text, path, kDepth, context_.memory / 5 * 2);
-    if (!json.is_object() || !json.contains(kManifest))
-      return Record{parse_manifest(text, path), Json::object()};
-    return Record{parse_manifest(compact(json[kManifest]), path), json.value(kFiles, Json::object())};
+    return cache_->read(records, name, manifest_text_limit(context_.memory), [&](const std::string& text) {
+      const Json json = parse_json(text, path, kDepth, context_.memory / 5 * 2);
+      if (!json.is_object() || !json.contains(kManifest))
+        return Record{parse_manifest(text, path), Json::object()};
+      return Record{parse_manifest(compact(json[kManifest]), path), json.value(kFiles, Json::object())};
+    });
   } catch (const Error& error) {
     say_ignored(path, error.reason());
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+void Records::read_ahead(const std::vector<std::uint64_t>& layers) const {
+  if (const std::optional<Dir> records = directory())
+    parallel_for(layers.size(), context_.threads, [&](std::size_t i, int) { read(*records, layers[i]); });
 }
 
 void Records::write(const Dir& records, std::uint64_t layer, const Record& record) const {
   Json manifest = parse_json(to_json(record.manifest), prefix_, kDepth, context_.memory);
   manifest.erase(kDigest);  // of the manifest's text, which this is not
   const Json json = {{kManifest, std::move(manifest)}, {kFiles, record.stamps}};
-  records.write_atomically(format::record_file(layer), compact(json), context_.group_shared ? 0660 : 0600);
+  const std::string name = format::record_file(layer);
+  records.write_atomically(name, compact(json), context_.group_shared ? 0660 : 0600);
+  cache_->drop(records.path_of(name));
 }
 
-std::shared_ptr<const Manifest> Records::manifest() const {
+void Records::unlink(const Dir& dir, const std::string& name) const {
+  dir.unlink(name);
+  cache_->drop(dir.path_of(name));
+}
+
+std::shared_ptr<const Record> Records::manifest() const {
   const Dir* const dir = dir_.find();
-  const std::optional<struct stat> now = dir == nullptr ? std::nullopt : dir->look(manifest_);
-  if (!now) return nullptr;
-  const std::lock_guard<std::mutex> lock(kept_.mutex);
-  if (!kept_.manifest || !unchanged(*now, kept_.status)) {
-    kept_.manifest = nullptr;
-    try {
-      kept_.manifest = std::make_shared<const Manifest>(
-          parse_manifest(dir->read_text(manifest_, manifest_text_limit(context_.memory)),
-                         dir->path_of(manifest_), context_.memory));
-    } catch (const Error& error) {
-      say_ignored(dir->path_of(manifest_), error.reason());
-    }
-    kept_.status = *now;
+  if (dir == nullptr || !dir->exists(manifest_)) return nullptr;
+  const std::string path = dir->path_of(manifest_);
+  const std::lock_guard lock(reading_);
+  try {
+    return cache_->read(*dir, manifest_, manifest_text_limit(context_.memory), [&](const std::string& text) {
+      return Record{parse_manifest(text, path, context_.memory), nullptr};
+    });
+  } catch (const Error& error) {
+    say_ignored(path, error.reason());
   }
-  return kept_.manifest;
+  return nullptr;
 }
 
-std::optional<Record> Records::find(std::uint64_t layer) const {
+std::shared_ptr<const Record> Records::find(std::uint64_t layer) const {
   if (const std::optional<Dir> records = directory())
-    if (std::optional<Record> record = read(*records, layer)) return record;
-  const std::shared_ptr<const Manifest> whole = manifest();
-  std::optional<Manifest> share = whole ? layer_of(*whole, layer) : std::nullopt;
-  if (!share) return std::nullopt;
-  return Record{std::move(*share), nullptr};
+    if (std::shared_ptr<const Record> record = read(*records, layer)) return record;
+  const std::shared_ptr<const Record> whole = manifest();
+  std::optional<Manifest> share = whole ? layer_of(whole->manifest, layer) : std::nullopt;
+  if (!share) return nullptr;
+  return std::make_shared<const Record>(Record{std::move(*share), nullptr});
 }
 
 void Records::put(std::uint64_t layer, const Record& record) const {
@@ -185,17 +195,17 @@ void Records::put(std::uint64_t layer, const Record& record) const {
 void Records::forget(std::uint64_t layer) const {
   const Turn turn = lock();
   const Dir& dir = dir_.get();
-  if (const std::shared_ptr<const Manifest> whole = manifest()) {
+  if (const std::shared_ptr<const Record> whole = manifest()) {
     // Split the manifest into records again, so that other layers stay known.
     const Dir records = dir.make_private_dir(prefix_, context_.group_shared);
-    for (const std::uint64_t other : whole->facts->layers)
+    for (const std::uint64_t other : whole->manifest.facts->layers)
       if (other != layer && !records.exists(format::record_file(other)))
-        write(records, other, {*layer_of(*whole, other), nullptr});
+        write(records, other, {*layer_of(whole->manifest, other), nullptr});
   }
-  dir.unlink(manifest_);
+  unlink(dir, manifest_);
   dir.sync();
   if (const std::optional<Dir> records = directory()) {
-    records->unlink(format::record_file(layer));
+    unlink(*records, format::record_file(layer));
     records->sync();
   }
 }
@@ -212,21 +222,25 @@ Records::Turn Records::lock() const {
 
 bool Records::seal(const std::vector<std::uint64_t>& layers) const {
   const Turn turn = lock();
-  std::vector<Manifest> found;
+  std::vector<std::shared_ptr<const Record>> found;
+  std::vector<Manifest> manifests;
   for (const std::uint64_t layer : layers) {
-    std::optional<Record> record = find(layer);
-    if (!record) return false;
-    found.push_back(std::move(record->manifest));
+    found.push_back(find(layer));
+    if (!found.back()) return false;
+    manifests.push_back(found.back()->manifest);
   }
-  const Manifest whole = merge(found);
+  const Manifest whole = merge(std::move(manifests));
   const Dir& dir = dir_.get();
   const std::optional<Dir> records = directory();
-  if (records || !dir.exists(manifest_)) dir.write_atomically(manifest_, to_json(whole));
+  if (records || !dir.exists(manifest_)) {
+    dir.write_atomically(manifest_, to_json(whole));
+    cache_->drop(dir.path_of(manifest_));
+  }
   // Remove merged records. Keep those with FP4 parts that other layers still lack.
   if (records) {
     records->unlink(kClaim);
     for (std::size_t i = 0; i < layers.size(); ++i)
-      if (found[i].facts->fp4 == whole.facts->fp4) records->unlink(format::record_file(layers[i]));
+      if (found[i]->manifest.facts->fp4 == whole.facts->fp4) unlink(*records, format::record_file(layers[i]));
     for (const std::string& name : records->list())
       if (is_temporary_name(name)) records->unlink(name);
     dir.rmdir(prefix_);

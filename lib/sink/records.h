@@ -13,18 +13,12 @@
 
 #include "base/context.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "base/lock_file.h"
 #include "manifest/manifest.h"
 #include "sink/output_dir.h"
+#include "sink/record_cache.h"
 
 namespace planesmith {
-
-struct Record {
-  Manifest manifest;
-  // By file name: file_stamp() when it was written. Null: the record comes from the manifest, which has none.
-  Json stamps = Json::object();
-};
 
 class Records {
  public:
@@ -32,9 +26,9 @@ class Records {
   // (format/file_names.h), `manifest` the final manifest. seal() removes what starts with the prefix, except
   // records that know of FP4 parts which other layers still lack. Error: the directory belongs to another
   // user or others may write to it. source: fingerprint of this run's checkpoint (FORMAT.md section 10);
-  // empty: not known.
+  // empty: not known. cache: shared by those who read the same records in this process.
   Records(const Context& context, const OutputDir& dir, std::string prefix, std::string manifest,
-          std::string source);
+          std::string source, std::shared_ptr<RecordCache> cache = std::make_shared<RecordCache>());
 
   // Fingerprint of the checkpoint that the artifact was made from so far, by manifest, records or the claim
   // of a running build; empty: not known.
@@ -47,8 +41,11 @@ class Records {
   // Why the existing manifest cannot be used; empty: it can, or there is no manifest.
   std::string manifest_problem() const;
 
-  // The layer's record, else its share of the manifest. Unreadable files count as absent, with a message.
-  std::optional<Record> find(std::uint64_t layer) const;
+  // The layer's record, else its share of the manifest; null: neither. Unreadable files count as absent, with
+  // a message.
+  std::shared_ptr<const Record> find(std::uint64_t layer) const;
+  // Reads the records of these layers with several threads, so that find() has them.
+  void read_ahead(const std::vector<std::uint64_t>& layers) const;
   void put(std::uint64_t layer, const Record& record) const;
   // Removes the layer from records and manifest; call it before the layer is overwritten.
   void forget(std::uint64_t layer) const;
@@ -69,28 +66,22 @@ class Records {
 
  private:
   std::optional<Dir> directory() const;  // of the records; none: no such directory
-  std::optional<Record> read(const Dir& records, std::uint64_t layer) const;
+  std::shared_ptr<const Record> read(const Dir& records, std::uint64_t layer) const;
   void write(const Dir& records, std::uint64_t layer, const Record& record) const;
   std::string claimed() const;  // source of an unfinished run; empty: none
   std::string recorded_source() const;
-  bool in_work() const;                              // whether another run holds a layer
-  std::shared_ptr<const Manifest> manifest() const;  // null: missing or damaged
+  bool in_work() const;                            // whether another run holds a layer
+  std::shared_ptr<const Record> manifest() const;  // without stamps; null: missing or damaged
+  void unlink(const Dir& dir, const std::string& name) const;
   void say_ignored(const std::string& path, const std::string& why) const;
 
   const Context& context_;
   const OutputDir& dir_;
   const std::string prefix_, manifest_, source_;
-
+  const std::shared_ptr<RecordCache> cache_;
   mutable std::mutex turn_;
-
-  // The manifest as last read, so that tens of thousands of digests are not parsed for each layer. Several
-  // threads ask for layers.
-  struct Kept {
-    std::mutex mutex;
-    std::shared_ptr<const Manifest> manifest;
-    struct stat status {};  // of the manifest's file
-  };
-  mutable Kept kept_;
+  mutable std::mutex
+      reading_;  // held by the one thread that parses the manifest's tens of thousands of digests
 };
 
 // The share of one layer (index for a planes cache, key for a pack) in a manifest; none: the layer is not in
