@@ -1,7 +1,6 @@
 // Packing: the same bytes under all circumstances, never above the part size, continued where it stopped.
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -10,6 +9,7 @@
 #include "chunks/remake.h"
 #include "chunks/scan.h"
 #include "chunks_tree.h"
+#include "stop_after.h"
 
 using namespace planesmith;
 using namespace planesmith::chunks;
@@ -25,23 +25,6 @@ Context with_threads(int threads) {
   context.threads = threads;
   return context;
 }
-
-// Stops the run once so much was packed.
-class StopAfter : public Progress {
- public:
-  StopAfter(Stop& stop, std::uint64_t bytes) : stop_(stop), left_(bytes) {}
-  void begin(std::string_view, std::uint64_t) override {}
-  void advance(std::uint64_t bytes) override {
-    if (bytes >= left_) stop_.request(SIGTERM);
-    left_ -= std::min(left_, bytes);
-  }
-  void end() override {}
-  void say(std::string_view) override {}
-
- private:
-  Stop& stop_;
-  std::uint64_t left_;
-};
 
 }  // namespace
 

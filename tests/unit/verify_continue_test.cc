@@ -2,37 +2,17 @@
 #include <doctest/doctest.h>
 #include <errno.h>
 
-#include <atomic>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/user_cache.h"
 #include "fault/fault_os.h"
+#include "stop_after.h"
 #include "unit/verify_fixture.h"
 #include "verify/verify_files.h"
 
 using namespace planesmith;
 using Kind = Difference::Kind;
-
-namespace {
-
-// Asks to stop once so much was read.
-class StopAfter : public Progress {
- public:
-  StopAfter(std::uint64_t bytes, Stop& stop) : left_(static_cast<std::int64_t>(bytes)), stop_(stop) {}
-  void begin(std::string_view, std::uint64_t) override {}
-  void advance(std::uint64_t bytes) override {
-    if ((left_ -= static_cast<std::int64_t>(bytes)) <= 0) stop_.request(2);
-  }
-  void end() override {}
-  void say(std::string_view) override {}
-
- private:
-  std::atomic<std::int64_t> left_;
-  Stop& stop_;
-};
-
-}  // namespace
 
 TEST_CASE("an interrupted verification continues where it stopped") {
   VerifyFixture fixture;
@@ -44,7 +24,7 @@ TEST_CASE("an interrupted verification continues where it stopped") {
   const Manifest manifest = tree_of(fixture, {.xxh3 = true, .sha256 = false});
   flip(fixture.at("a"), kTreeBlock);  // damage that the first run meets must not be forgotten
   Stop stop;
-  StopAfter progress(7 * kTreeBlock, stop);
+  StopAfter progress(stop, 7 * kTreeBlock);
   Context interrupted{.progress = progress, .stop = &stop};
   CHECK_THROWS_AS(verify_files(interrupted, manifest, to_json(manifest), fixture.options), Error);
   CHECK(list_dir(posix(), user_cache_directory() + "/verify").size() == 1);
@@ -86,7 +66,7 @@ TEST_CASE("whole digests are kept over an interruption, file by file") {
   for (const char* path : {"a", "b"}) put_file(fixture.at(path), some_bytes(3 * kMiB, path[0]));
   const Manifest manifest = tree_of(fixture, {.xxh3 = false, .sha256 = true});
   Stop stop;
-  StopAfter progress(4 * kMiB, stop);
+  StopAfter progress(stop, 4 * kMiB);
   Context interrupted{.progress = progress, .stop = &stop};
   CHECK_THROWS_AS(verify_files(interrupted, manifest, to_json(manifest), fixture.options), Error);
   const Verification result = fixture.verify(manifest);
@@ -100,7 +80,7 @@ TEST_CASE("nothing is kept in a tree that holds the user's cache") {
   put_file(fixture.at("a"), some_bytes(kMiB, 1));
   const Manifest manifest = tree_of(fixture);
   Stop stop;
-  StopAfter progress(1, stop);
+  StopAfter progress(stop, 1);
   Context interrupted{.progress = progress, .stop = &stop};
   CHECK_THROWS_AS(verify_files(interrupted, manifest, to_json(manifest), fixture.options), Error);
   CHECK(list_dir(posix(), fixture.root) == std::vector<std::string>{"a"});
