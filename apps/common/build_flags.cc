@@ -106,8 +106,10 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
   if (flags.output.group_shared) share_with_group(context);
 
   // A GPU's driver takes some 0.3 s to start: meanwhile the headers are read.
+  const BackendChoice choice = backend_of(flags.backend);
+  // By reference: if the system refuses a thread, libstdc++ calls it later with what it has moved away.
   std::future<std::unique_ptr<Backend>> starting =
-      std::async(std::launch::async | std::launch::deferred, make_backend, backend_of(flags.backend));
+      std::async(std::launch::async | std::launch::deferred, [&choice] { return make_backend(choice); });
   const Checkpoint checkpoint = Checkpoint::open(context, flags.checkpoint);
   const Model model = find_experts(checkpoint, request.drafts);
   choose_files(context, flags.files, model, request);

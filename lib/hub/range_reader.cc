@@ -1,8 +1,12 @@
 #include "hub/range_reader.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <system_error>
 #include <thread>
 
+#include "base/error.h"
 #include "base/size.h"
 #include "hub/range_table.h"
 #include "hub/transfer_loop.h"
@@ -49,8 +53,12 @@ class RangeReader::Inside {
     try {
       threads_.emplace_back([&loop] { loop.run(); });
       return true;
-    } catch (const std::exception&) {
-      if (threads_.empty()) throw;
+    } catch (const std::system_error& error) {
+      if (threads_.empty())
+        throw Error(
+            fmt::format("no thread can be started to transfer: {}; raise the limit of processes or of "
+                        "memory (ulimit -u, ulimit -v)",
+                        error.code().message()));
       return false;
     }
   }
