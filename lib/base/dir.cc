@@ -23,7 +23,7 @@ constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY;
 constexpr int kTries = 20;  // while other processes change the directory
 
 // openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS) for kernels and sandboxes without it:
-// opens each directory on the way in turn.
+// opens each directory of the path in turn.
 int open_by_components(Os& os, int dir, std::string_view name, int flags, mode_t mode) {
   int at = dir, fd = -1;
   for (bool last = false; !last;) {

@@ -1,6 +1,6 @@
 // An open directory, and operations on its entries by names relative to it. No operation follows a symbolic
-// link, at the end of a name or on the way to it, or leaves the directory, even while other processes change
-// paths; a link in the way is an Error. Everything that writes into or deletes from a directory that others
+// link, as the last or an earlier component of a name, or leaves the directory, even while other processes
+// change paths; such a link is an Error. Everything that writes into or deletes from a directory that others
 // may share goes through here.
 #pragma once
 
@@ -34,7 +34,7 @@ class Dir {
   std::optional<Dir> find_dir(const std::string& name) const;  // none: nothing is there
   // Opens the directory, made where it is missing.
   Dir make_dir(const std::string& name, mode_t mode = 0777) const;
-  // The same with the directories on the way, each new entry durable.
+  // The same with all directories of the path, each new entry durable.
   Dir make_dirs(const std::string& name, mode_t mode = 0777) const;
   // A directory that other users must not touch (staging, state, records): made with mode 0700, 0770 for
   // `group`, or there already. Error, naming owner and mode, where the existing one belongs to another user

@@ -210,7 +210,7 @@ void FrameUnpacker::check_space() const {
   for (const Job& job : jobs_)
     if (!job.kept && job.from == job.first && !(feed_ && job.staged))
       needed += m_.layout.members()[job.member].data_size();
-  // Parts removed on the way free space if they are on the same file system, which is not checked.
+  // Parts that are removed meanwhile free space if they are on the same file system, which is not checked.
   if (options_.check_space)
     require_space(context_.os, options_.out, needed, options_.stream_delete ? result_.packed_bytes : 0);
 }

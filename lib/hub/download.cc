@@ -96,7 +96,7 @@ bool Downloader::is_there(const Dir& out, const RemoteFile& file, Bytes buffer) 
   std::optional<struct stat> there;
   try {
     there = out.look(path);
-  } catch (const Error&) {  // a directory on the way is a file or a link: reported when it is made
+  } catch (const Error&) {  // a directory of the path is a file or a link: reported when it is made
   }
   if (!there) return false;
   if (S_ISREG(there->st_mode) && static_cast<std::uint64_t>(there->st_size) == file.size) {

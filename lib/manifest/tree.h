@@ -17,7 +17,7 @@ struct TreeItem {
   std::string link_target;  // link: its target; behind_link: the link in the way
 };
 
-// One path below the root. A link in place of a directory on the way is not followed: behind_link.
+// One path below the root. A link in place of a directory of the path is not followed: behind_link.
 TreeItem look_at(Os& os, const std::string& root, const std::string& path);
 
 // Whether the target of a link, by its text only, is also in the manifest. Does not look at the disk.

@@ -26,7 +26,7 @@ OP void put_groups(const __m256i groups[4], std::uint8_t* to) {
                       _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), order));
 }
 
-// Scales come at the end of a long chain of operations: those of several batches are on their way at once.
+// Scales come at the end of a long chain of operations: those of several batches are computed at once.
 template <>
 void nvfp4_batches<FloatType::bf16>(const std::uint8_t* from, std::uint64_t batches, float scale_2,
                                     std::uint8_t* nibbles, std::uint8_t* scales) {

@@ -10,8 +10,8 @@
 
 namespace planesmith {
 
-// Matrices on their way; of those of one call NVFP4 has one global scale. `first` counts values of the matrix
-// numbered.
+// Matrices that are read and written piece by piece; those of one call share one global scale of NVFP4.
+// `first`: a position in a matrix, in values.
 struct FloatStream {
   struct Matrix {
     FloatType type;

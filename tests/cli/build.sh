@@ -34,7 +34,7 @@ expect 2 build-fp4-packs --from-planescache t/planescache -o s2
 says 'several identities; choose one with --ckpt-id: another, golden-ds4-mini'
 expect 0 build-fp4-packs --from-planescache t/planescache -o s2 --ckpt-id another --tiers base,fp4q
 absent s2/fp4.v2.json
-expect 1 build-fp4-packs --from-planescache t/planescache -o s2 --ckpt-id nobody
+expect 1 build-fp4-packs --from-planescache t/planescache -o s2 --ckpt-id other
 expect 2 build-fp4-packs --from-planescache t/planescache -o s3 --ckpt-id another --layers 0,5
 says 'has no layer 5; the layers it has are 0 to 1'
 expect 2 build-fp4-packs --from-planescache t/planescache -o s3 --served-path /model

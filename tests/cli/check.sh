@@ -1,7 +1,7 @@
 # verify-ckpt-id check: hits, misses with their reasons, exit status, output for people, pipelines and shells.
 source "$(dirname "$0")/common.sh"
 MODEL=$GOLDEN/glm-nvfp4-mini
-fresh() { rm -rf "$WORK/t"; cp -a "$MODEL/expected/tp1" "$WORK/t"; FOLDER=$(echo "$WORK"/t/planescache/v2/*/tp1-rank0); }
+fresh() { rm -rf "$WORK/t"; cp -a "$MODEL/expected/tp1" "$WORK/t"; RANK=$(echo "$WORK"/t/planescache/v2/*/tp1-rank0); }
 check() { verify-ckpt-id check --planescache "$WORK/t/planescache" --store "$WORK/t/store" "$@"; }
 with() { check --config "$MODEL/checkpoint" "$@"; }
 fresh
@@ -57,7 +57,7 @@ EOF
 expect 2 with --print-env --json
 
 # --- misses ---
-truncate -s -4 "$FOLDER/layer2.sc2.bin"
+truncate -s -4 "$RANK/layer2.sc2.bin"
 expect 3 with
 prints '^  MISS  layer 2, sc2: layer2\.sc2\.bin is 4 bytes short: '
 prints '^  hit   layers 1, 6 parts each$'

@@ -41,7 +41,7 @@ print(content(sys.argv[2]) if sys.argv[1] == "content" else engine(*sys.argv[2:5
 EOF
 book() { python3 "$WORK/book.py" "$@"; }
 
-check() {  # FOLDER SERVED REVISION
+check() {  # DIRECTORY SERVED REVISION
   expect 0 verify-ckpt-id id "$1" --served-path "$2" ${3:+--revision "$3"} && {
     prints "^content  $(book content "$1")\$"
     prints "^engine   $(book engine "$1" "$2" "$3")\$"

@@ -43,7 +43,7 @@ document 0 verify-ckpt-id list --planescache c --store s
 document 1 verify-ckpt-id list --planescache nowhere
 document 0 verify-ckpt-id prune --keep a --planescache c
 has '"next" not in d'
-document 2 verify-ckpt-id prune --keep nobody --planescache c
+document 2 verify-ckpt-id prune --keep other --planescache c
 document 0 verify-ckpt-id rekey --from a --to b --planescache c -n
 document 2 verify-ckpt-id rekey --from a --to '' --planescache c
 document 0 verify-ckpt-id manifest "$CK" -o m.json

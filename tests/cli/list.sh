@@ -2,7 +2,7 @@
 source "$(dirname "$0")/common.sh"
 cp -a "$GOLDEN/glm-nvfp4-mini/expected/tp1" "$WORK/t"
 cp -a "$GOLDEN"/ds4-mini/expected/tp1/store/base.* "$WORK/t/store"
-FOLDER=$(echo "$WORK"/t/planescache/v2/*/tp1-rank0)
+RANK=$(echo "$WORK"/t/planescache/v2/*/tp1-rank0)
 list() { verify-ckpt-id list --planescache "$WORK/t/planescache" --store "$WORK/t/store" "$@"; }
 
 expect 0 list
@@ -12,17 +12,17 @@ prints '^  v2/[0-9a-f]{20}/tp1-rank0: rank 0, 2 layers, FP4 nibble, [0-9.]+ KiB 
 prints '^  base\.v2\.[0-9a-f]{20}\.rank0of1\.pack: rank 0, 2 layers, .* on disk$'
 
 # The last layer is missing, which only the geometry shows.
-mkdir "$WORK/last"; mv "$FOLDER"/layer2.* "$WORK/last"
+mkdir "$WORK/last"; mv "$RANK"/layer2.* "$WORK/last"
 expect 0 list
 prints "^'golden-glm-nvfp4-mini' .*: complete, as far as"
 expect 0 verify-ckpt-id list --planescache "$WORK/t/planescache" --config "$GOLDEN/glm-nvfp4-mini/checkpoint"
 prints "^'golden-glm-nvfp4-mini' .*: INCOMPLETE$"
 prints ' - layer 2 is missing$'
-mv "$WORK"/last/* "$FOLDER"
+mv "$WORK"/last/* "$RANK"
 expect 0 verify-ckpt-id list --planescache "$WORK/t/planescache" --config "$GOLDEN/glm-nvfp4-mini/checkpoint"
 prints "^'golden-glm-nvfp4-mini' .*: complete$"
 
-rm "$FOLDER/layer1.fp2.bin"
+rm "$RANK/layer1.fp2.bin"
 expect 0 list --json
 python3 - "$WORK/out" <<'EOF' || fail "--json"
 import json, sys
@@ -39,7 +39,7 @@ expect 0 list
 prints 'INCOMPLETE'
 prints ' - layer1\.fp2\.bin is missing$'
 
-rm "$FOLDER/meta.json"
+rm "$RANK/meta.json"
 expect 0 list
 prints '^of no identity: .*tp1-rank0 - meta\.json is missing$'
 
@@ -67,8 +67,8 @@ expect 1 verify-ckpt-id list --store "$WORK/nowhere"
 # A store with strange files: they are reported and skipped, the rest is listed, and memory is bounded.
 rm -rf "$WORK/t"; cp -a "$GOLDEN/glm-nvfp4-mini/expected/tp1" "$WORK/t"; chmod -R u+w "$WORK/t"
 (cd "$WORK/t/planescache/v2" && mkdir -p 0123/tp3-rank0 4567/tp1-rank0 && : >89ab && ln -s /nowhere cdef)
-: >"$FOLDER/layer9999999999.sc2.bin"
-sed 's/"world": 1/"world": 3/' "$FOLDER/meta.json" >"$WORK/t/planescache/v2/0123/tp3-rank0/meta.json"
+: >"$RANK/layer9999999999.sc2.bin"
+sed 's/"world": 1/"world": 3/' "$RANK/meta.json" >"$WORK/t/planescache/v2/0123/tp3-rank0/meta.json"
 echo '[[[[' >"$WORK/t/planescache/v2/4567/tp1-rank0/meta.json"
 # A sanitizer reserves terabytes of addresses.
 ([ -n "${SANITIZED:-}" ] || ulimit -v 1000000; expect 0 list; exit $failures) || fail "a strange store"

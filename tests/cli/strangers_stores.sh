@@ -113,7 +113,7 @@ done
 plant; as sh -c "umask 000; : >'$rank/.planesmith.lock'"
 expect 1 $cache; says '\.planesmith\.lock: has the name of a lock, but belongs to user .*65534'
 rm -rf c; shared c; as ln -s "$VICTIM" c/v2
-expect 1 $cache; says 'c/v2: is a symbolic link'; untouched "a link on the way"
+expect 1 $cache; says 'c/v2: is a symbolic link'; untouched "a link in the path"
 rm -rf c
 
 # --- locks: other users can hold them only where they may write, and then the wait names them ---

@@ -25,7 +25,7 @@ using namespace planesmith;
 
 namespace {
 
-// The work once with openat2 and once with each directory on the way opened for itself.
+// The work once with openat2 and once with each directory of the path opened by itself.
 void both_ways(const Scratch& dir, const std::function<void(const Dir&)>& work) {
   SUBCASE("openat2") {
     work(Dir::open(posix(), dir.path()));

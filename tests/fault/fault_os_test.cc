@@ -92,7 +92,7 @@ TEST_CASE("what was not synced is lost, what was stays") {
   SUBCASE("names") {
     rename_file(os, dir / "first", dir / "second");
     CHECK(os.link((dir / "second").c_str(), (dir / "third").c_str()) == 0);
-    make_dirs(os, dir / "new/deeper");  // synced on the way, which makes the above durable
+    make_dirs(os, dir / "new/deeper");  // synced meanwhile, which makes the above durable
     rename_file(os, dir / "third", dir / "directory/fourth");
     CHECK(os.unlink((dir / "second").c_str()) == 0);
     os.lose_power(Loss::all);

@@ -1,4 +1,4 @@
-"""Opens a report (fidelity, or memory of the tiers) in headless Chromium and looks at it the way a reader would: report.py PAGE OUTPUT-FOLDER.
+"""Opens a report (fidelity, or memory of the tiers) in headless Chromium and looks at it the way a reader would: report.py PAGE OUTPUT-DIRECTORY.
 
 Talks the DevTools protocol over a pipe, so that nothing but Python's own library is needed. Exits 1 with what is wrong."""
 import base64, json, os, subprocess, sys, tempfile
