@@ -337,13 +337,7 @@ Sink::Standing PackSink::standing(const std::vector<const SparseLayer*>& layers)
     else if (trust_ != Trust::nothing)
       ++out.finished;
   }
-  if (out.compared != 0) {
-    const std::string problem = records_.manifest_problem();
-    out.remark = fmt::format(
-        "{}: {} layers are there and nothing says what they should be ({}): they are compared with what "
-        "would be written, and the manifest is written",
-        pack_path(), out.compared, problem.empty() ? "no manifest" : "its manifest " + problem);
-  }
+  if (out.compared != 0) out.remark = records_.remark_compared(pack_path(), out.compared);
   return out;
 }
 

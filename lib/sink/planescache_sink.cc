@@ -267,13 +267,7 @@ class PlanesCacheSink : public Sink {
                }))
         ++out.compared;
     }
-    if (out.compared != 0) {
-      const std::string problem = records_.manifest_problem();
-      out.remark = fmt::format(
-          "{}: {} layers are there and nothing says what they should be ({}): they are compared with what "
-          "the checkpoint gives, and manifest.json is written",
-          dir_.path(), out.compared, problem.empty() ? "no manifest.json" : "manifest.json " + problem);
-    }
+    if (out.compared != 0) out.remark = records_.remark_compared(dir_.path(), out.compared);
     return out;
   }
 

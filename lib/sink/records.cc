@@ -113,6 +113,14 @@ std::string Records::manifest_problem() const {
   }
 }
 
+std::string Records::remark_compared(const std::string& artifact, std::uint64_t layers) const {
+  const std::string problem = manifest_problem();
+  return fmt::format(
+      "{}: {} layers are there and nothing says what they should be ({}): they are compared with what would "
+      "be written, and the manifest is written",
+      artifact, layers, problem.empty() ? "no " + manifest_ : manifest_ + " " + problem);
+}
+
 std::optional<Dir> Records::directory() const {
   const Dir* const dir = dir_.find();
   return dir == nullptr ? std::nullopt : dir->find_private_dir(prefix_, context_.group_shared);

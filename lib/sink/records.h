@@ -38,8 +38,8 @@ class Records {
   // The same, and keeps out runs of another checkpoint from now on. The directory must exist.
   void claim() const;
 
-  // Why the existing manifest cannot be used; empty: it can, or there is no manifest.
-  std::string manifest_problem() const;
+  // Message about layers whose files are there without a record; artifact: path of what holds them.
+  std::string remark_compared(const std::string& artifact, std::uint64_t layers) const;
 
   // The layer's record, else its share of the manifest; null: neither. Unreadable files count as absent, with
   // a message.
@@ -70,7 +70,8 @@ class Records {
   void write(const Dir& records, std::uint64_t layer, const Record& record) const;
   std::string claimed() const;  // source of an unfinished run; empty: none
   std::string recorded_source() const;
-  bool in_work() const;                            // whether another run holds a layer
+  std::string manifest_problem() const;  // why the manifest cannot be used; empty: it can, or there is none
+  bool in_work() const;                  // whether another run holds a layer
   std::shared_ptr<const Record> manifest() const;  // without stamps; null: missing or damaged
   void unlink(const Dir& dir, const std::string& name) const;
   void say_ignored(const std::string& path, const std::string& why) const;

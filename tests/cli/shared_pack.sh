@@ -43,7 +43,7 @@ inode >before
 expect 0 build-fp4-packs "$CK" -o s --tiers base,delta --ckpt-id $PIN
 prints '^layers    1 converted, 1 already there'
 for tag in base delta; do
-  says "/$tag\\..*\\.pack: 1 layers are there and nothing says what they should be \\(no manifest\\): they are compared"
+  says "/$tag\\..*\\.pack: 1 layers are there and nothing says what they should be \\(no $tag\\..*\\.pack\\.manifest\\.json\\): they are compared"
 done
 inode >after; same before after
 build-fp4-packs "$CK" -o own --tiers base,delta --ckpt-id $PIN -q >/dev/null || fail "packs of our own"
