@@ -95,7 +95,7 @@ refused 2 'does not divide into tiles of 64 columns' build-planescache "$CK" -o 
 refused 2 'rank 1 is outside a world of 1' build-planescache "$CK" -o n --ckpt-id x --rank 1
 refused 2 'lies inside the checkpoint' build-planescache "$CK" -o "$CK/n" --ckpt-id x
 refused 2 '10XB.* is not a size' build-planescache "$CK" -o n --ckpt-id x --memory 10XB
-refused 2 'the smallest that works is 59840' build-planescache "$CK" -o n --ckpt-id x --memory 10kB
+refused 2 'the smallest that works is 56512' build-planescache "$CK" -o n --ckpt-id x --memory 10kB
 refused 2 'the smallest that works is 2097152' build-planescache "$CK" -o n --memory 10kB
 refused 2 '' build-planescache "$CK" --ckpt-id x
 refused 2 '' build-planescache "$CK" -o n --ckpt-id x --fp4 octal
@@ -105,7 +105,7 @@ mkdir empty; refused 1 'empty/config.json: is missing' build-planescache empty -
 [ "$(id -u)" != 0 ] || refused 1 'does not tell how much space' build-planescache "$CK" -o /proc/n --ckpt-id x
 ln -s "$CK" inside; refused 2 'lies inside the checkpoint' build-planescache "$CK" -o inside/n --ckpt-id x
 echo text > file; refused 1 'file' build-planescache "$CK" -o file/n --ckpt-id x
-expect 0 build-planescache "$CK" -o m --ckpt-id x --memory 59840 -T 8 -q
+expect 0 build-planescache "$CK" -o m --ckpt-id x --memory 56512 -T 8 -q
 
 # --- one bad element: named, and finished layers kept ---
 for model in ds4-mini glm-fp8-mini glm-nvfp4-mini; do
