@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the sourcing script
 # Common to fetch.sh and upload.sh: talks to a Hugging Face hub with curl, reads its JSON with jq or python3. Sourced, not
 # run. The token goes to the hub's own scheme, host and port only; curl reads no .curlrc, expands no brackets and uses only
-# http and https; what the hub sends is limited in size and printed escaped.
+# http and https; what the hub sends is limited in size and printed escaped. Temporary files go into the directory `work`, which
+# the sourcing script makes and removes.
 HUB=${HF_ENDPOINT:-https://huggingface.co}
 HUB=${HUB%/}
 
@@ -84,7 +85,7 @@ again() {
 # locate URL WHAT: follows redirects and sets `located` to the final URL.
 locate() {
   local hops code attempt=0 answer limited=0 url head
-  head=$(mktemp)
+  head=$(mktemp -p "$work")
   while :; do
     url=$1 code=000
     for hops in 1 2 3 4 5 6 7 8 9 10 11; do
@@ -171,7 +172,7 @@ set_repo() {
 hub_listing() {
   local url head page pages=0 next status
   url="$HUB/api/$kind/$repo/tree/$(encoded "$1")?recursive=true"
-  head=$(mktemp) page=$(mktemp)
+  head=$(mktemp -p "$work") page=$(mktemp -p "$work")
   : >"$2"
   while [ -n "$url" ]; do
     pages=$((pages + 1))

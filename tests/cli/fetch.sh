@@ -1,6 +1,7 @@
 # scripts/fetch.sh with stock tools only, against a hub on loopback that breaks connections, cuts short and lies.
 . "$(dirname "$0")/common.sh"
 . "$SOURCE/tests/tools/hub.sh"
+export TMPDIR=$WORK/tmp && mkdir "$TMPDIR"
 mkdir -p src/tree "$repo/sub dir"
 python3 -c 'import random, sys; sys.stdout.buffer.write(random.Random(3).randbytes(1500000))' >src/tree/noise
 seq 1 50000 >src/tree/numbers
@@ -151,4 +152,5 @@ says 'in the way'
 rm planted/.set.parts; mkdir -m 0777 planted/.set.parts; chmod 0777 planted/.set.parts
 expect 1 stock me/cache set --out planted $root
 says 'others may write'
+[ -z "$(ls -A "$TMPDIR")" ] || fail "temporary files are left: $(ls -A "$TMPDIR" | tr '\n' ' ')"
 finish

@@ -1,6 +1,7 @@
 # scripts/upload.sh with the real hf command against a hub on loopback; what it uploads hf downloads, and the other way.
 . "$(dirname "$0")/common.sh"
 . "$SOURCE/tests/tools/hub.sh"
+export TMPDIR=$WORK/tmp && mkdir "$TMPDIR"
 python_with huggingface_hub
 export HF_HUB_DISABLE_XET=1 HF_HUB_DISABLE_TELEMETRY=1 HF_HUB_DISABLE_PROGRESS_BARS=1 HF_HUB_DISABLE_UPDATE_CHECK=1 PLANESMITH_UPLOAD_PAUSE=0
 mkdir -p src/tree set
@@ -59,4 +60,5 @@ absent hub/models/me/bad/main/manifest.set.json
 expect 1 upload me/none set "$WORK"
 says 'packing is not complete'
 expect 2 upload me/none set
+[ -z "$(ls -A "$TMPDIR")" ] || fail "temporary files are left: $(ls -A "$TMPDIR" | tr '\n' ' ')"
 finish
