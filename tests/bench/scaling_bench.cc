@@ -150,6 +150,8 @@ class Scaling {
     in_ = memory_ / "in";
     fill(in_, kLayers, experts_, kLayers);
     shards_ = data_files(in_);
+    fmt::print("a checkpoint of {} layers of {} experts, {:.1f} GB\n", kLayers, experts_,
+               static_cast<double>(size_of(in_)) / 1e9);
   }
 
   static void fill(const std::string& directory, std::uint64_t layers, std::uint64_t experts,
