@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/size.h"
 #include "plan/describe.h"
 
 namespace planesmith {
@@ -112,9 +111,6 @@ Plan make_plan(const Model& model, const PlanRequest& request) {
     plan.written.push_back(written_packs(spec, ranks, layers));
     plan.written.back().purpose = format::pack_use(request.mode, tier);
   }
-  for (int s = 0; s < format::kSections; ++s)
-    if (plan.sections[static_cast<std::size_t>(s)])
-      plan.output_per_rank += round_up(format::section_bytes(static_cast<Section>(s), plan.shape), 4 * kKiB);
   return plan;
 }
 

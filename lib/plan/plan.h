@@ -40,8 +40,7 @@ struct Plan {
   SectionSet sections{};                   // made for each expert and rank
 
   // Bytes.
-  std::uint64_t read = 0;             // weights and scales of the chosen layers
-  std::uint64_t output_per_rank = 0;  // sections of one expert on one rank: a worker's output buffer
+  std::uint64_t read = 0;  // weights and scales of the chosen layers
   struct Written {
     std::string what;             // "planes cache", "base pack", ...
     std::string purpose;          // one line

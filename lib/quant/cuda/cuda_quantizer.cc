@@ -133,12 +133,12 @@ class CudaQuantizer : public Quantizer {
     const std::uint64_t half = room.size() / 2, group = group_of(to);
     // Of a group: half a byte a value, and one for the scale.
     const std::uint64_t step = half / (group / 2 + 1) * group / kPieceUnit * kPieceUnit;
-    std::optional<Piece> on_its_way;
+    std::optional<Piece> in_flight;
     unsigned turn = 0;
     const auto write = [&] {  // what the other half gets
-      if (!on_its_way) return;
+      if (!in_flight) return;
       halves_[turn ^ 1].wait(gpu_);
-      stream.write(on_its_way->matrix, on_its_way->first, on_its_way->nibbles, on_its_way->scales);
+      stream.write(in_flight->matrix, in_flight->first, in_flight->nibbles, in_flight->scales);
     };
     const auto fetch = [&](Bytes piece, const std::uint8_t* from) {
       gpu_.check(cudaMemcpyAsync(piece.data(), from, piece.size(), cudaMemcpyDeviceToHost, stream_),
@@ -154,7 +154,7 @@ class CudaQuantizer : public Quantizer {
         fetch(next.scales, matrices[m].scales + first / group);
         halves_[turn].give(gpu_, stream_);
         write();
-        on_its_way = next;
+        in_flight = next;
       }
     }
     write();
