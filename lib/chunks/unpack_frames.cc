@@ -169,10 +169,11 @@ ConstBytes FrameUnpacker::content_of(FrameReader& reader, ConstBytes frame, std:
       if (!feed_ || error.code() != ErrorCode::difference) throw;
       context_.progress.say(error.what());
       if (!feed_->read_again(f, frame))
-        throw Error(ErrorCode::difference, part,
-                    fmt::format("frame {} was wrong at every try; the part on the server is damaged or was "
-                                "replaced. Finished work is kept, and the same command continues from there",
-                                f))
+        throw Error(
+            ErrorCode::difference, part,
+            fmt::format("frame {} was wrong at every try ({}); the part on the server is damaged or was "
+                        "replaced. Finished work is kept, and the same command continues from there",
+                        f, error.reason()))
             .at(m_.frames[f].offset);
     }
   }
