@@ -20,18 +20,23 @@ std::shared_ptr<const Record> RecordCache::read(const Dir& dir, const std::strin
   const File file = dir.open_read(name);
   const struct stat now = file.status();
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     const auto at = kept_.find(file.path());
-    if (at != kept_.end() && same_status(at->second.status, now)) return at->second.record;
+    if (at != kept_.end() && same_status(at->second.status, now)) return at->second.get();
   }
-  auto record = std::make_shared<const Record>(parse(text_of(file, most)));
-  const std::lock_guard lock(mutex_);
-  kept_.insert_or_assign(file.path(), Kept{now, record});
-  return record;
+  const std::string text = text_of(file, most);
+  Kept kept{now, nullptr, std::nullopt};
+  try {
+    kept.record = std::make_shared<const Record>(parse(text));
+  } catch (const Error& error) {
+    kept.refused = error;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return kept_.insert_or_assign(file.path(), std::move(kept)).first->second.get();
 }
 
 void RecordCache::drop(const std::string& path) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   kept_.erase(path);
 }
 

@@ -8,9 +8,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/dir.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "manifest/manifest.h"
 
@@ -26,7 +28,8 @@ struct Record {
 class RecordCache {
  public:
   // The record in a file of at most `most` bytes. Opens the file each time, and parses it only if its status
-  // is not the one that it was read with. Errors: those of opening, reading and `parse`.
+  // is not the one that it was read with. Errors: those of opening, reading and `parse`; those of
+  // `parse` are kept, too.
   std::shared_ptr<const Record> read(const Dir& dir, const std::string& name, std::uint64_t most,
                                      const std::function<Record(const std::string& text)>& parse);
   // To be called when this process replaces or removes the file: a later file could get the same status.
@@ -35,7 +38,12 @@ class RecordCache {
  private:
   struct Kept {
     struct stat status {};
-    std::shared_ptr<const Record> record;
+    std::shared_ptr<const Record> record;  // null: refused
+    std::optional<Error> refused;          // why it cannot be parsed
+    const std::shared_ptr<const Record>& get() const {
+      if (refused) throw *refused;
+      return record;
+    }
   };
   std::mutex mutex_;
   std::map<std::string, Kept> kept_;  // by path

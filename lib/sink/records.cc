@@ -170,7 +170,7 @@ std::shared_ptr<const Record> Records::manifest() const {
   const Dir* const dir = dir_.find();
   if (dir == nullptr || !dir->exists(manifest_)) return nullptr;
   const std::string path = dir->path_of(manifest_);
-  const std::lock_guard lock(reading_);
+  const std::lock_guard<std::mutex> lock(reading_);
   try {
     return cache_->read(*dir, manifest_, manifest_text_limit(context_.memory), [&](const std::string& text) {
       return Record{parse_manifest(text, path, context_.memory), nullptr};

@@ -81,8 +81,8 @@ class Records {
   const std::string prefix_, manifest_, source_;
   const std::shared_ptr<RecordCache> cache_;
   mutable std::mutex turn_;
-  mutable std::mutex
-      reading_;  // held by the one thread that parses the manifest's tens of thousands of digests
+  // Held while the manifest with its tens of thousands of digests is parsed, so that one thread does it.
+  mutable std::mutex reading_;
 };
 
 // The share of one layer (index for a planes cache, key for a pack) in a manifest; none: the layer is not in
