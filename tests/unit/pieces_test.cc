@@ -136,6 +136,12 @@ TEST_CASE("pieces of any size, any number in flight, give the same files") {
           LateBackend late(bytes, in_flight);
           CHECK(pieces == built(directory, request, late));
         }
+      PlanRequest alone = request;
+      alone.rank = world - 1;
+      LateBackend late(64 * kKiB, 2);
+      const auto last = built(directory, alone, late);
+      CHECK(last.size() * world == pieces.size());
+      for (const auto& [path, digest] : last) CHECK(pieces.at(path) == digest);
       if (style == synthetic::Style::deepseek_v4) continue;
       // The balanced expert makes a difference, so it was converted a second time.
       request.zero_mode = format::ZeroMode::sign;
@@ -150,7 +156,7 @@ TEST_CASE("pieces of any size, any number in flight, give the same files") {
   }
 }
 
-TEST_CASE("a bad element in a later piece is named by its row in the tensor") {
+TEST_CASE("a bad element in a later piece is named by its row in the tensor, with pieces in flight, too") {
   const Scratch scratch;
   const std::string directory = scratch / "checkpoint";
   make_checkpoint(directory, synthetic::Style::glm_fp8);
@@ -165,5 +171,17 @@ TEST_CASE("a bad element in a later piece is named by its row in the tensor") {
     request.cache = format::Fp4Tier::none;
     CHECK_THROWS_WITH_AS(build_into(hasty_context(), directory, request, "id", scratch / "out"),
                          doctest::Contains("element [400, 7] is not finite"), Error);
+    for (const std::uint64_t bytes : {std::uint64_t{1}, 64 * kKiB})
+      for (const std::size_t in_flight : {1, 2, 3})
+        for (const bool alone : {false, true}) {
+          CAPTURE(bytes);
+          CAPTURE(in_flight);
+          CAPTURE(alone);
+          if (alone) request.rank = world - 1;
+          LateBackend late(bytes, in_flight);
+          CHECK_THROWS_WITH_AS(built(directory, request, late),
+                               doctest::Contains("element [400, 7] is not finite"), Error);
+          request.rank.reset();
+        }
   }
 }
