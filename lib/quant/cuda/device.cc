@@ -25,7 +25,7 @@ void DeviceMemory::reserve(const Gpu& gpu, std::size_t bytes) {
   bytes_ = 0;
   if (const cudaError_t error = cudaMalloc(&memory_, bytes); error != cudaSuccess)
     throw Error(
-        fmt::format("GPU {} ({}): cannot allocate {} of device memory for one more expert: {}; use fewer "
+        fmt::format("GPU {} ({}): cannot allocate {} of device memory: {}; use fewer "
                     "--threads, another GPU (--gpus) or --backend cpu",
                     gpu.device, gpu.name, short_size(bytes), reason(error)));
   bytes_ = bytes;
