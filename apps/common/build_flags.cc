@@ -107,7 +107,8 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
 
   // A GPU's driver takes some 0.3 s to start: meanwhile the headers are read.
   const BackendChoice choice = backend_of(flags.backend);
-  // By reference: if the system refuses a thread, libstdc++ calls it later with what it has moved away.
+  // By reference: if the system refuses a thread, libstdc++ defers the call, with arguments that it has moved
+  // from already.
   std::future<std::unique_ptr<Backend>> starting =
       std::async(std::launch::async | std::launch::deferred, [&choice] { return make_backend(choice); });
   const Checkpoint checkpoint = Checkpoint::open(context, flags.checkpoint);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
+#include <string>
 #include <system_error>
 #include <thread>
 
@@ -50,17 +52,21 @@ class RangeReader::Inside {
  private:
   // False: the system refuses to start a thread, which is an error only if it is the first.
   bool start(TransferLoop& loop) {
+    std::string why;
     try {
       threads_.emplace_back([&loop] { loop.run(); });
       return true;
     } catch (const std::system_error& error) {
-      if (threads_.empty())
-        throw Error(
-            fmt::format("no thread can be started to transfer: {}; raise the limit of processes or of "
-                        "memory (ulimit -u, ulimit -v)",
-                        error.code().message()));
-      return false;
+      why = error.code().message();
+    } catch (const std::bad_alloc&) {  // the threads that run must be joined
+      why = "no memory is left";
     }
+    if (threads_.empty())
+      throw Error(
+          fmt::format("no thread can be started to transfer: {}; raise the limit of processes or of memory "
+                      "(ulimit -u, ulimit -v)",
+                      why));
+    return false;
   }
 
   const Token token_;

@@ -1,4 +1,4 @@
-# A system that refuses to start threads (few_threads.cc): the programs go on with those that they have.
+# A system that refuses to start threads, or memory for them (few_threads.cc): the programs go on with those that they have.
 . "$(dirname "$0")/common.sh"
 shim=$BIN/../tests/bin/few-threads.so
 [ -e "$shim" ] || skip "few-threads.so is not built: with sanitizers nothing can be loaded before them"
@@ -34,5 +34,14 @@ for count in 1 2; do
     --memory $((2097152 + 135000))
   says 'is damaged'
   diff -r src got/src || fail "$count threads: not what was packed"
+done
+
+# No memory for another thread that is to transfer: those that run go on.
+trouble
+for count in 2 3; do
+  rm -rf got
+  expect 0 timeout 60 env LAST_MEMORY=$count LD_PRELOAD="$shim" pack-chunks fetch \
+    "$HF_ENDPOINT/files/models/me/cache/main" set --out got -j 8 -T 16 -q
+  diff -r src got/src || fail "no memory after $count threads: not what was packed"
 done
 finish
