@@ -19,6 +19,10 @@ value_of() { [ $# -ge 2 ] || wrong "$1 needs a value"; printf '%s' "$2"; }
 need() {
   local program
   for program in "$@"; do
-    command -v "$program" >/dev/null || die "$program is not on the PATH; build it first (cmake --preset release && cmake --build --preset release)"
+    command -v "$program" >/dev/null && continue
+    case $program in
+      python3 | xz) die "$program is needed" ;;
+      *) die "$program is not on the PATH; build it first (scripts/install-deps.sh && cmake --preset release && cmake --build --preset release)" ;;
+    esac
   done
 }

@@ -21,9 +21,11 @@ use_portable() {
 The portable programs need no packages and no root. Get planesmith-VERSION-linux-$machine.tar.xz or the wheel from where this
 source comes from, then either of
     mkdir -p dist && mv planesmith-VERSION-linux-$machine.tar.xz dist/ && ./scripts/quickstart.sh
+    python3 -m venv build/venv && . build/venv/bin/activate
     pip install planesmith-VERSION-py3-none-manylinux_2_17_$machine.whl && ./scripts/quickstart.sh"
       exit 1
     fi
+    need xz
     rm -rf build/portable-programs && mkdir -p build/portable-programs
     tar -xf "$archive" --strip-components=1 -C build/portable-programs
     PATH=$PWD/build/portable-programs/bin:$PATH

@@ -16,7 +16,7 @@ for argument in "$@"; do
   case $argument in --wheel) wheel=true ;; -h | --help) usage; exit 0 ;; *) wrong "$argument is not an option" ;; esac
 done
 export LC_ALL=C ARCH=${ARCH:-$(uname -m)} SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)}
-[ -n "$SOURCE_DATE_EPOCH" ] || die "this is not a git repository: set SOURCE_DATE_EPOCH to the time that files get"
+[ -n "$SOURCE_DATE_EPOCH" ] || die "git log gives no date of a commit (no git, or not a repository of this user): set SOURCE_DATE_EPOCH to the time that files get"
 version=$(sed -n 's/^project(planesmith VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 name=planesmith-$version-linux-$ARCH
 build=build/portable needs=(portable) toolchain=()
