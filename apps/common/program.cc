@@ -89,6 +89,13 @@ void refuse_empty_values(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands()) refuse_empty_values(*command);
 }
 
+// "verify-ckpt-id list"
+std::string command_of(const CLI::App& app) {
+  std::string name = app.get_name();
+  for (const CLI::App* command : app.get_subcommands()) name += " " + command->get_name();
+  return name;
+}
+
 // The message for an argument that no option takes.
 std::string unknown_argument(const CLI::App& app, const std::string& argument) {
   std::string commands;
@@ -98,8 +105,9 @@ std::string unknown_argument(const CLI::App& app, const std::string& argument) {
   if (!commands.empty() && app.get_subcommands().empty() && !argument.starts_with('-'))
     return fmt::format("'{}' is not a subcommand{} there are: {}", printable(argument),
                        near.empty() ? ";" : near, commands);
-  return fmt::format("'{}' is not an {} of this program{}", printable(argument),
-                     argument.starts_with('-') ? "option" : "argument", near.empty() ? "; see --help" : near);
+  return fmt::format("'{}' is not an {} of {}{}", printable(argument),
+                     argument.starts_with('-') ? "option" : "argument", command_of(app),
+                     near.empty() ? fmt::format("; see {} --help", command_of(app)) : near);
 }
 
 // The Error for a wrong command line; none: it asked for help or a version, which has been printed.
@@ -129,12 +137,6 @@ bool wants_json(const CLI::App& app, int argc, char** argv) {
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i)
     if (std::string_view(argv[i]) == "--json") return true;
   return false;
-}
-
-std::string command_of(const CLI::App& app) {
-  std::string name = app.get_name();
-  for (const CLI::App* command : app.get_subcommands()) name += " " + command->get_name();
-  return name;
 }
 
 // "done in 1:03, read 4.20 GiB, wrote 2.10 GiB, 102 MiB/s"

@@ -5,7 +5,7 @@ CK=$GOLDEN/ds4-mini/checkpoint
 
 for program in build-planescache build-fp4-packs verify-ckpt-id pack-chunks repack-experts; do
   expect 2 $program --no-such-flag
-  says "^$program: '--no-such-flag' is not an option of this program"
+  says "^$program: '--no-such-flag' is not an option of $program; see $program --help"
   expect 0 $program --version
   prints "^$program \(planesmith [0-9.]+\)$"
   prints '^zstd .* xxHash .*OpenSSL'
@@ -13,7 +13,9 @@ done
 expect 2 verify-ckpt-id chekc --planescache x
 says "'chekc' is not a subcommand; did you mean check\? there are: id, manifest, verify, repair, check, list, audit, prune, rekey"
 expect 2 verify-ckpt-id check --planescach x
-says "'--planescach' is not an option of this program; did you mean --planescache\?"
+says "'--planescach' is not an option of verify-ckpt-id check; did you mean --planescache\?"
+expect 2 verify-ckpt-id list x
+says "'x' is not an argument of verify-ckpt-id list; see verify-ckpt-id list --help"
 expect 2 verify-ckpt-id id "$CK" --nope
 says "'--nope' is not an option"
 expect 2 build-planescache "$CK" -o new more
