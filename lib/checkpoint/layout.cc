@@ -190,8 +190,12 @@ class Judge {
 
   LayoutVerdict as_it_is() const {
     if (recipe_.method.empty()) return {};
+    // DeepSeek-V4's "fp8" describes the modules besides its experts, which are packed e2m1.
+    const Tensor* weight = find(seen_.one, "weight");
+    const bool packed = weight != nullptr && (weight->dtype == Dtype::i8 || weight->dtype == Dtype::u8);
     return {Lead::build,
-            fmt::format("its experts are {}; build-planescache reads it as it is", named("quantized"))};
+            fmt::format("its experts are {}{}; build-planescache reads it as it is",
+                        packed && recipe_.method == "fp8" ? "MXFP4 beside " : "", named("quantized"))};
   }
 
   const Json& config_;

@@ -15,6 +15,9 @@ for model in $models; do
   prints ' 0 errors'
   cp out sound.$model
 done
+# DeepSeek-V4's config.json says fp8, which its experts are not.
+expect 0 verify-ckpt-id audit ds4-mini
+prints '^note +experts.layout: its experts are MXFP4 beside FP8 in blocks \(fp8\)'
 
 cat >break.py <<'EOF'
 import json, os, struct, sys
