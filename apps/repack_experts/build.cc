@@ -58,7 +58,7 @@ std::string text_of(const RepackResult& result, const BuildOptions& options) {
       text +=
           fmt::format("    {} x {}\n", file.figures->codebooks[i].first, file.figures->codebooks[i].second);
   }
-  text += fmt::format("{} other files: {}\n", result.others.size(), options.link);
+  text += fmt::format("{} other files: --link {}\n", result.others.size(), options.link);
   for (const std::string& left : result.left_out) text += "left out: " + printable(left) + "\n";
   if (options.repack.dry_run)
     text +=
