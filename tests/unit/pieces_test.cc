@@ -15,7 +15,7 @@ using namespace planesmith::test;
 
 namespace {
 
-// A device that converts as late as it may: what touches a buffer too early gets other planes.
+// A device that converts as late as it may: other weights in a buffer that is in use give other planes.
 class LateBackend : public Backend {
  public:
   LateBackend(std::uint64_t piece_bytes, std::size_t in_flight)
@@ -36,6 +36,8 @@ class LateBackend : public Backend {
                Bytes planes) override {
       REQUIRE(pieces_.size() < most_);
       REQUIRE(planes.size() >= PlaneLayout(wanted, slice).bytes());
+      // Planes may be written from the start to the finish of their piece.
+      for (const Piece& piece : pieces_) REQUIRE(piece.planes.data() != planes.data());
       pieces_.push_back({slice, signs, count_zeros, wanted, planes});
     }
     Converted finish() override {
