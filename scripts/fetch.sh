@@ -99,8 +99,8 @@ show_places() {
   local top
   for top in "$@"; do say "in   $out/$top"; done
   for top in "$@"; do
-    if [ -d "$out/$top/v2" ]; then say "next verify-ckpt-id check --planescache $(printf %q "$out/$top")"; return; fi
-    if compgen -G "$out/$top/*.pack" >/dev/null; then say "next verify-ckpt-id check --store $(printf %q "$out/$top")"; return; fi
+    if [ -d "$out/$top/v2" ]; then say "next: verify-ckpt-id check --planescache $(printf %q "$out/$top")"; return; fi
+    if compgen -G "$out/$top/*.pack" >/dev/null; then say "next: verify-ckpt-id check --store $(printf %q "$out/$top")"; return; fi
   done
 }
 if [ "$mode" != no-unpack ] && [ -f "$record" ] && [ -O "$record" ]; then

@@ -112,4 +112,4 @@ TEXT
 } >"$chunks/README.md.tmp"
 mv -f "$chunks/README.md.tmp" "$chunks/README.md"
 say "in   $chunks: ${sets[*]}, README.md"
-for each in "${sets[@]}"; do say "next $(printf %q "$here/upload.sh") $repo $each $(printf %q "$chunks")"; done
+for each in "${sets[@]}"; do say "next: $(printf %q "$here/upload.sh") $repo $each $(printf %q "$chunks")"; done

@@ -39,10 +39,10 @@ cache=build/demo/planescache
 mkdir -p build/demo
 step "1/5  Packages"
 if ./scripts/install-deps.sh; then
-  programs=build/release/bin checkpoint=build/demo/DeepSeek-V4-demo
+  programs=$PWD/build/release/bin checkpoint=build/demo/DeepSeek-V4-demo
   echo "all installed"
 
-  step "2/5  Building the programs (the first time takes some minutes)"
+  step "2/5  Building the programs (the first time takes about ten minutes on two cores)"
   cmake --preset release >/dev/null
   cmake --build --preset release --target build-planescache build-fp4-packs verify-ckpt-id pack-chunks repack-experts \
     size-tiers make-checkpoint
@@ -76,6 +76,7 @@ $cache  $(size_of $cache)
 Every byte of the cache is what its manifest says; the engine would find every layer.
 
 With a real model:
-    $programs/build-planescache /path/to/checkpoint --out /path/to/cache --dry-run     # what it would do
-    ./scripts/regenerate.sh /path/to/checkpoint /path/to/output                                # all of it, checked
+    export PATH=$(printf %q "$programs"):\$PATH
+    build-planescache /path/to/checkpoint --out /path/to/cache --dry-run     # what it would do
+    ./scripts/regenerate.sh /path/to/checkpoint /path/to/output              # all of it, checked
 SUMMARY

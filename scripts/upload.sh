@@ -154,4 +154,4 @@ while IFS=$'\t' read -r size digest part; do
 done <"$work/manifest"
 [ "$wrong" = 0 ] || exit 3
 say "$repo holds $name: $(wc -l <"$work/manifest") parts and the manifest, as they are here"
-say "next pack-chunks fetch hf:$([ "$kind" = models ] || printf '%s/' "$kind")$repo$([ "$revision" = main ] || printf '@%s' "$revision") $name --out DIR"
+say "next: pack-chunks fetch hf:$([ "$kind" = models ] || printf '%s/' "$kind")$repo$([ "$revision" = main ] || printf '@%s' "$revision") $name --out DIR"

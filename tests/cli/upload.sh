@@ -25,7 +25,7 @@ cp good set/set.tar.zst.part.003
 expect 0 upload me/new set set --private --batch 4
 held hub/models/me/new/main
 [ -e hub/models/me/new/.private ] || fail "--private"
-says 'next pack-chunks fetch hf:me/new set'
+says 'next: pack-chunks fetch hf:me/new set'
 grep -c 'me/new' hub/.commits >commits
 [ "$(cat commits)" -le 4 ] || fail "$(cat commits) commits"
 tail -n 1 hub/.commits | grep -q 'manifest.set.json' || fail "the manifest is not in the last commit"
