@@ -349,7 +349,10 @@ def main():
         words = command_line(options.run or "docker", options, profile, environment, mounts, arguments)
         if options.run:
             sys.stdout.flush()
-            os.execvp(words[0], words)
+            try:
+                os.execvp(words[0], words)
+            except OSError as error:
+                raise Failed("cannot run %s: %s" % (words[0], error.strerror)) from None
         print(" ".join(map(shlex.quote, words)))
 
 
@@ -359,6 +362,9 @@ if __name__ == "__main__":
     except Wrong as error:
         say(str(error))
         sys.exit(2)
-    except (Failed, OSError) as error:
+    except Failed as error:
         say(str(error))
+        sys.exit(1)
+    except OSError as error:
+        say("%s: %s" % (error.filename, error.strerror) if error.filename else str(error))
         sys.exit(1)

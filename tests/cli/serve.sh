@@ -172,6 +172,10 @@ refused 1 serve.sh ./less.json "${FLASH[@]}"; says "less.json is not a serving p
 refused 2 serve.sh flash-host --planescache "$DIR/cache"
 refused 2 serve.sh flash-host "${FLASH[@]}" --wrold 2; says '^usage: serve.sh'
 refused 2 serve.sh flash-host "${FLASH[@]}" --run docker --compose
+refused 1 serve.sh flash-host "${FLASH[@]}" --run ./docker-is-not-here
+says '^serve.sh: cannot run ./docker-is-not-here: No such file or directory$'
+refused 1 serve.sh flash-host "${FLASH[@]}" --compose=nowhere/compose.yaml
+says '^serve.sh: nowhere/compose.yaml.*: No such file or directory$'
 truncate -s -1 "$DIR"/cache/v2/*/tp1-rank0/layer0.sc13.bin
 refused 3 serve.sh flash-0731-max-speed "${FLASH[@]}"; says 'MISS  layer 0, sc13'
 finish
