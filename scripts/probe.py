@@ -68,6 +68,12 @@ class Failure(Exception):
     pass
 
 
+def reason(error):
+    """Why something failed, in words: not the wrappings and numbers that str() shows."""
+    error = getattr(error, "reason", error)
+    return getattr(error, "strerror", None) or str(error)
+
+
 class Server:
     def __init__(self, url, model, timeout):
         self.url, self.timeout = url.rstrip("/"), timeout
@@ -86,7 +92,7 @@ class Server:
             text = error.read(500).decode(errors="replace")
             raise Failure(f"{self.url}{path}: status {error.code}: {text!r}") from None
         except (OSError, ValueError) as error:
-            raise Failure(f"{self.url}{path}: {error}") from None
+            raise Failure(f"{self.url}{path}: {reason(error)}") from None
 
     def json(self, path, body=None):
         try:
@@ -348,7 +354,7 @@ def load_reference(path):
             raise KeyError
         return reference["runs"]
     except (OSError, ValueError) as error:
-        raise Failure(f"{path}: {error}") from None
+        raise Failure(f"{path}: {reason(error)}") from None
     except (KeyError, TypeError):
         raise Failure(f"{path}: is not a reference made by --record") from None
 
@@ -376,8 +382,9 @@ def main():
                 json.dump({key: result[key] for key in ("kind", "model", "runs")}, file, indent=1)
             os.replace(temporary, options.record)
     except (Failure, OSError) as error:
-        print(f"probe.py: {error}", file=sys.stderr)
-        result.update(ok=False, exit=1, error={"code": "failed", "message": str(error)})
+        message = f"{error.filename}: {reason(error)}" if getattr(error, "filename", None) else str(error)
+        print(f"probe.py: {message}", file=sys.stderr)
+        result.update(ok=False, exit=1, error={"code": "failed", "message": message})
     if options.json:
         print(json.dumps(result))
     elif result["exit"] != 1:
