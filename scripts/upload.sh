@@ -43,7 +43,7 @@ case $dir in -*) dir=./$dir ;; esac
 need curl sha256sum
 if command -v hf >/dev/null; then hf=hf
 elif command -v huggingface-cli >/dev/null; then hf=huggingface-cli
-else die "the hf command is needed to upload (pip install -U huggingface_hub)"; fi
+else die "the hf command is needed to upload (in a virtual environment: pip install -U huggingface_hub)"; fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
