@@ -111,11 +111,7 @@ class Scaling {
       };
       const std::vector<std::string> build = build_with("cpu");
       against_copy("build-planescache, six parts", "build-planescache", build, 1.20);
-      if (std::string why; !on_disk && make_cuda_backend({}, why) == nullptr)
-        fmt::print("build-planescache --backend cuda: skipped: {}\n", why);
-      else if (!on_disk)
-        against_copy("build-planescache --backend cuda, six parts", "build-planescache", build_with("cuda"),
-                     1.25);
+      if (!on_disk) on_gpu(build_with("cuda"));
       against_copy("build-planescache, one layer", "build-planescache", with(build, {"--layers", "0"}), 1.6,
                    kLayers);
       large_layer();
@@ -196,6 +192,13 @@ class Scaling {
           out = size_of(out_);
         },
         [&](int threads) { copy(shards_, in, out, threads, out_); });
+  }
+
+  void on_gpu(const std::vector<std::string>& build) {
+    const std::string name = "build-planescache --backend cuda, six parts", full = name + ", " + where_;
+    if (!runner_.wants(full)) return;
+    if (std::string why; make_cuda_backend({}, why) == nullptr) return runner_.skip(full, why);
+    against_copy(name, "build-planescache", build, 1.25);
   }
 
   // Reading alone, and what starts from the cache that the checkpoint makes.
