@@ -8,7 +8,6 @@
 #include <zstd_errors.h>
 
 #include <algorithm>
-#include <bit>
 #include <new>
 
 #include "base/error.h"

@@ -14,7 +14,7 @@ namespace {
 class PlainBuffer : public Buffer {
  public:
   explicit PlainBuffer(std::size_t bytes) {
-    // Huge pages mean fewer TLB misses on the planes' scattered rows.
+    // Huge pages mean fewer TLB misses.
     const std::size_t alignment = bytes >= 2 * kMiB ? 2 * kMiB : 4 * kKiB;
     void* memory = nullptr;
     if (posix_memalign(&memory, alignment, std::max<std::size_t>(bytes, 1)) != 0) throw std::bad_alloc();
