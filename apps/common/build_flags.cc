@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 
 #include "base/file.h"
 #include "base/size.h"
@@ -42,19 +41,30 @@ std::string report_text(const BuildReport& report, const Plan& plan, const Ident
   return out;
 }
 
-// The command that checks whether the engine would boot from the result.
-std::string check_command(const BuildFlags& flags, const BuildTarget& target) {
+// The command that checks whether the engine would boot from the result; where the engine never reads it
+// (ENGINE.md section 2), the one that verifies the files.
+std::string check_command(const BuildFlags& flags, const Plan& plan, const Model& model,
+                          const BuildTarget& target) {
+  const std::vector<format::Tier>& tiers = plan.request.tiers;
+  const bool host = std::find(tiers.begin(), tiers.end(), format::Tier::base) != tiers.end();
+  if (plan.request.cache && !traits(model.family).has_cache && !host) {
+    std::string out = "verify-ckpt-id verify " + shell_quoted(target.cache_root);
+    if (!tiers.empty())
+      for (const std::string& directory : target.store.all()) out += " " + shell_quoted(directory);
+    return out;
+  }
   std::string out = "verify-ckpt-id check";
   const auto add = [&](std::string_view flag, const std::string& value) {
     out += fmt::format(" {} {}", flag, shell_quoted(value));
   };
-  if (!target.cache_root.empty()) add("--planescache", target.cache_root);
+  if (plan.request.cache) add("--planescache", target.cache_root);
   if (!target.store.all().empty()) add("--store", target.store.text());
   add("--ckpt-id", target.ckpt_id);
   if (flags.world != 1) add("--world", fmt::format("{}", flags.world));
   if (flags.rank != "all") add("--rank", flags.rank);
   if (flags.zero_mode != "auto") add("--zero-mode", flags.zero_mode);
-  if (flags.files.mode) add("--for", *flags.files.mode);
+  // Packs alone are no resident mode, which needs a planes cache.
+  if (flags.files.mode && (plan.request.cache || host)) add("--for", *flags.files.mode);
   add("--checkpoint", flags.checkpoint);
   return out + " --sample 64";
 }
@@ -105,12 +115,8 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
   target.check_space = !flags.output.no_space_check;
   if (flags.output.group_shared) share_with_group(context);
 
-  // A GPU's driver takes some 0.3 s to start: meanwhile the headers are read.
-  const BackendChoice choice = backend_of(flags.backend);
-  // By reference: if the system refuses a thread, libstdc++ defers the call, with arguments that it has moved
-  // from already.
-  std::future<std::unique_ptr<Backend>> starting =
-      std::async(std::launch::async | std::launch::deferred, [&choice] { return make_backend(choice); });
+  // First: GPUs start while the headers are read.
+  const std::unique_ptr<Backend> backend = make_backend(backend_of(flags.backend));
   const Checkpoint checkpoint = Checkpoint::open(context, flags.checkpoint);
   const Model model = find_experts(checkpoint, request.drafts);
   choose_files(context, flags.files, model, request);
@@ -119,8 +125,9 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
     StreamBuffers{context};  // refuse a cap that is too small for hashing now, not later
   const Plan plan = make_plan(model, request);
   target.source = source_fingerprint(context, checkpoint, model);
-  const std::unique_ptr<Backend> backend = starting.get();
   const Workforce force = plan_workforce(context, checkpoint, model, plan, *backend);
+  // A number of a GPU that does not exist is wrong use: nothing is made.
+  if (flags.dry_run || flags.backend.gpus) backend->wait();
 
   if (flags.dry_run) {
     if (const std::string text =
@@ -188,7 +195,7 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
             ? fmt::format("serve it with: export VLLM_MOE_W2_CKPT_ID={}", shell_quoted(target.ckpt_id))
             : "the identity has characters that cannot be shown; verify-ckpt-id check --print-env gives the "
               "line to serve with");
-  if (report.complete) suggest_next(check_command(flags, target));
+  if (report.complete) suggest_next(check_command(flags, plan, model, target));
   return busy.empty() ? 0 : static_cast<int>(ErrorCode::busy);
 }
 

@@ -67,10 +67,12 @@ class LayerJob {
     return outputs_;
   }
 
-  // Called once for each expert; true: this was the last one, and the layer is committed. Error: a shard has
-  // changed since its header was read, so the identity is no longer right.
-  bool finish_expert(const Context& context, const Checkpoint& checkpoint) {
+  // Called once for each expert; true: this was the last one, and the layer is committed. Errors: a shard has
+  // changed since its header was read, so the identity is no longer right; devices that were asked for and
+  // cannot be used, even if the CPU was done before they had started.
+  bool finish_expert(const Context& context, const Checkpoint& checkpoint, Backend& backend) {
     if (left_.fetch_sub(1) != 1) return false;
+    backend.wait();
     if (!outputs_.empty()) checkpoint.refuse_changed(context.os);
     for (OpenOutput& each : outputs_) each.output->commit();
     const bool written = !outputs_.empty();
@@ -177,7 +179,7 @@ Workforce plan_workforce(const Context& context, const Checkpoint& checkpoint, c
   const std::uint64_t fixed = checkpoint.tensors().size() * kBytesPerTensor;
   Workforce out;
   out.bytes_per_worker = ExpertWorker::bytes(backend, source, plan);
-  out.workers = workers_within(context.memory, fixed, out.bytes_per_worker, backend.workers(context.threads));
+  out.workers = workers_within(context.memory, fixed, out.bytes_per_worker, context.threads);
   out.peak_memory = fixed + static_cast<std::uint64_t>(out.workers) * out.bytes_per_worker;
   return out;
 }
@@ -275,13 +277,17 @@ BuildReport build(const Context& context, const Checkpoint& checkpoint, const Mo
                      // Advice keeps threads that jump between experts from waiting.
                      if (task + 1 < experts.size()) source.prefetch(experts[job.experts()[task + 1]]);
                      std::unique_ptr<ExpertWorker>& worker = workers[static_cast<std::size_t>(number)];
-                     if (!worker) worker = std::make_unique<ExpertWorker>(backend, number, source, plan);
+                     Backend& current = backend.current();
+                     if (worker && &worker->backend() != &current)
+                       worker.reset();  // before more is allocated
+                     if (!worker) worker = std::make_unique<ExpertWorker>(current, number, source, plan);
                      worker->run(experts[e], e, outputs);
                    }
-                   if (job.finish_expert(context, checkpoint)) ++converted;
+                   if (job.finish_expert(context, checkpoint, backend)) ++converted;
                    if (task + 1 == lanes[lane]) context.progress.layer_done();
                    context.progress.advance(expert_bytes(experts[e]));
                  });
+  backend.wait();  // the same errors where no layer was left to make
   context.progress.end();
 
   report.converted = converted;

@@ -62,21 +62,22 @@ struct ExpertWorker::Job {
 };
 
 ExpertWorker::ExpertWorker(Backend& backend, int number, const ExpertSource& source, const Plan& plan)
-    : source_(source),
+    : backend_(backend),
+      source_(source),
       plan_(plan),
-      pieces_(source.pieces(backend.piece_bytes())),
+      pieces_(source.pieces(backend.pieces().bytes)),
       ranks_(plan.ranks.size()),
       converter_(backend.make_converter(number)) {
   const auto [input, output] = buffer_bytes(pieces_, source, plan);
-  for (std::size_t i = 0; i < backend.pieces_in_flight(); ++i) {
+  for (std::size_t i = 0; i < backend.pieces().in_flight; ++i) {
     inputs_.push_back(backend.allocate(input));
     outputs_.push_back(backend.allocate(output));
   }
 }
 
 std::uint64_t ExpertWorker::bytes(const Backend& backend, const ExpertSource& source, const Plan& plan) {
-  const auto [input, output] = buffer_bytes(source.pieces(backend.piece_bytes()), source, plan);
-  return backend.pieces_in_flight() * (input + output);
+  const auto [input, output] = buffer_bytes(source.pieces(backend.pieces().bytes), source, plan);
+  return backend.pieces().in_flight * (input + output);
 }
 
 void ExpertWorker::run(const Expert& expert, std::uint64_t number, const std::vector<OpenOutput>& outputs) {

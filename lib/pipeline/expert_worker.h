@@ -35,6 +35,8 @@ class ExpertWorker {
   // finite; errors of reading, converting and writing, after which the worker is of no use.
   void run(const Expert& expert, std::uint64_t number, const std::vector<OpenOutput>& outputs);
 
+  const Backend& backend() const { return backend_; }
+
  private:
   using Piece = ExpertSource::Piece;
   struct Job;
@@ -60,6 +62,7 @@ class ExpertWorker {
   bool finish(const Job& job, Rank& rank);
   [[noreturn]] void refuse(const Job& job, const Started& started) const;
 
+  const Backend& backend_;
   const ExpertSource& source_;
   const Plan& plan_;
   const std::vector<Piece> pieces_;

@@ -3,8 +3,16 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "quant/starting_backend.h"
 
 namespace planesmith {
+namespace {
+
+Error no_cuda_backend(const std::string& why) {
+  return Error(fmt::format("no CUDA backend: {}", why));
+}
+
+}  // namespace
 
 std::unique_ptr<Backend> make_backend(const BackendChoice& choice) {
   if (choice.backend != "auto" && choice.backend != "cpu" && choice.backend != "cuda")
@@ -20,8 +28,16 @@ std::unique_ptr<Backend> make_backend(const BackendChoice& choice) {
   const Kernels& kernels = choose_kernels(choice.isa);
   if (asked || (choice.isa == "auto" && kernels.name == "scalar")) {
     std::string why;
-    if (std::unique_ptr<Backend> cuda = make_cuda_backend(choice.gpus, why)) return cuda;
-    if (asked) throw Error(fmt::format("no CUDA backend: {}", why));
+    if (cuda_has_driver(why))
+      return std::make_unique<StartingBackend>(
+          [gpus = choice.gpus, asked] {
+            std::string reason;
+            std::unique_ptr<Backend> cuda = make_cuda_backend(gpus, reason);
+            if (!cuda && asked) throw no_cuda_backend(reason);
+            return cuda;
+          },
+          kCudaPieces, make_cpu_backend(kernels));
+    if (asked) throw no_cuda_backend(why);
   }
   return make_cpu_backend(kernels);
 }

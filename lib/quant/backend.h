@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/size.h"
 #include "quant/kernels.h"
 #include "quant/plane_layout.h"
 #include "quant/quantizer.h"
@@ -21,8 +22,8 @@ class Converter {
  public:
   virtual ~Converter() = default;  // waits for slices that were started and not finished
   // Begins to convert a slice into the first PlaneLayout(wanted, slice).bytes() of `planes`. At most
-  // Backend::pieces_in_flight() slices may be started and not finished; until then their weights, scales and
-  // planes are in use. These belong to buffers of Backend::allocate(), where they are converted faster.
+  // Pieces::in_flight slices may be started and not finished; until then their weights, scales and planes are
+  // in use. These belong to buffers of Backend::allocate(), where they are converted faster.
   // Errors: a device that fails; this slice is not in use then.
   virtual void start(const Slice& slice, ZeroSigns signs, bool count_zeros, const PlaneSet& wanted,
                      Bytes planes) = 0;
@@ -44,6 +45,12 @@ class Buffer {
   Bytes bytes_;
 };
 
+// How a backend wants its work.
+struct Pieces {
+  std::uint64_t bytes;    // weights that a slice should have
+  std::size_t in_flight;  // slices that each worker should have started and not finished
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -51,11 +58,12 @@ class Backend {
   virtual std::unique_ptr<Converter> make_converter(int worker) = 0;
   virtual std::unique_ptr<Quantizer> make_quantizer(int worker) = 0;
   virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
-  // Weights that a slice should have, in bytes, and slices that each worker should have in flight.
-  virtual std::uint64_t piece_bytes() const = 0;
-  virtual std::size_t pieces_in_flight() const = 0;
-  // Workers that keep the backend busy, given the threads that the user allows.
-  virtual int workers(int threads) const = 0;
+  virtual Pieces pieces() const = 0;
+  // What a worker should use for its next expert: this backend, or what stands in for it while its devices
+  // start. Called by any thread. Errors: devices that were asked for and cannot be used.
+  virtual Backend& current() { return *this; }
+  // Waits until the devices have started. Errors: as above.
+  virtual void wait() {}
 };
 
 struct BackendChoice {
@@ -63,11 +71,16 @@ struct BackendChoice {
   std::string isa = "auto";         // one of kIsas
   std::vector<std::uint64_t> gpus;  // device numbers; empty: all
 };
-// Errors: cuda or GPUs asked for and not built in, no driver, no device; an ISA this machine lacks.
+// GPUs start while the caller goes on. Errors: cuda or GPUs asked for and not built in or no driver; an ISA
+// this machine lacks. Errors of current() and wait(): no device; a GPU that does not exist or cannot be used.
 std::unique_ptr<Backend> make_backend(const BackendChoice& choice);
 
 std::unique_ptr<Backend> make_cpu_backend(const Kernels& kernels);
 bool cuda_built_in();
+// Whether it is built in and there is a driver, without starting it; otherwise `why` not.
+bool cuda_has_driver(std::string& why);
+// They stay in the processor's caches, which devices read from and write to, until their planes are written.
+inline constexpr Pieces kCudaPieces{kMiB, 2};
 // Null with `why` set where there is no CUDA backend in this build, no driver or no device.
 std::unique_ptr<Backend> make_cuda_backend(const std::vector<std::uint64_t>& gpus, std::string& why);
 

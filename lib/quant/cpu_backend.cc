@@ -52,9 +52,7 @@ class CpuBackend : public Backend {
     return std::make_unique<PlainBuffer>(bytes);
   }
   // Stays in the second-level cache, with its planes, until these are written.
-  std::uint64_t piece_bytes() const override { return 128 * kKiB; }
-  std::size_t pieces_in_flight() const override { return 1; }
-  int workers(int threads) const override { return threads; }
+  Pieces pieces() const override { return {128 * kKiB, 1}; }
 
  private:
   const Kernels& kernels_;

@@ -64,28 +64,26 @@ class CacheLayer : public LayerOutput {
         dir_(std::move(dir)),
         layer_(layer),
         lock_(std::move(lock)) {
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      auto output = std::make_unique<Output>();
-      output->section = parts[i].section;
-      output->name = format::part_file(layer, parts[i].name);
-      output->section_bytes = format::section_bytes(parts[i].section, shape);
-      output->digests.resize(record_.manifest.facts->geometry.experts);
-      if (compare[i])
-        output->stored = dir_.open_read(output->name);
-      else
-        start(*output, dir_.create_instead(temporary_name(output->name)));
-      outputs_.push_back(std::move(output));
+    try {
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        Output& output = *outputs_.emplace_back(std::make_unique<Output>());
+        output.section = parts[i].section;
+        output.name = format::part_file(layer, parts[i].name);
+        output.section_bytes = format::section_bytes(parts[i].section, shape);
+        output.digests.resize(record_.manifest.facts->geometry.experts);
+        if (compare[i])
+          output.stored = dir_.open_read(output.name);
+        else
+          start(output, dir_.create_instead(temporary_name(output.name)));
+      }
+    } catch (...) {
+      discard();
+      throw;
     }
   }
 
   ~CacheLayer() override {
-    if (committed_) return;
-    for (const std::unique_ptr<Output>& output : outputs_) {
-      try {
-        if (output->file) dir_.unlink(temporary_name(output->name));
-      } catch (const Error&) {
-      }
-    }
+    if (!committed_) discard();
   }
 
   void write(std::uint64_t expert, Section section, std::uint64_t offset, ConstBytes bytes) override {
@@ -163,6 +161,16 @@ class CacheLayer : public LayerOutput {
     std::vector<SharedWriter::Range> ranges;
     std::vector<Xxh3> digests;
   };
+
+  // Removes the new parts that have no final name.
+  void discard() const {
+    for (const std::unique_ptr<Output>& output : outputs_) {
+      try {
+        if (output->file) dir_.unlink(temporary_name(output->name));
+      } catch (const Error&) {
+      }
+    }
+  }
 
   Output& output_of(Section section) {
     for (const std::unique_ptr<Output>& output : outputs_)

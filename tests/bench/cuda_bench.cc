@@ -185,7 +185,7 @@ Worker make_worker(Backend& backend, const Case& c, int number) {
     const bool down = p == 2;
     fill(c.family, at, at + weights, elements);
     const std::uint64_t rows = down ? c.hidden : c.intermediate, cols = down ? c.intermediate : c.hidden;
-    const std::uint64_t of_slice = backend.piece_bytes() / weight_bytes(c.family, cols) / 128 * 128;
+    const std::uint64_t of_slice = backend.pieces().bytes / weight_bytes(c.family, cols) / 128 * 128;
     for (std::uint64_t row = 0; row < rows; row += of_slice) {
       worker.slices.push_back(slice_of(c.family, std::min(of_slice, rows - row), cols,
                                        at + weight_bytes(c.family, row * cols),
@@ -240,7 +240,7 @@ std::vector<Worker> make_workers(Backend& backend, const Case& c, int workers) {
 }
 
 double convert(const Backend& backend, const std::vector<Worker>& workers, int experts) {
-  const std::size_t in_flight = backend.pieces_in_flight();
+  const std::size_t in_flight = backend.pieces().in_flight;
   const auto start = std::chrono::steady_clock::now();
   parallel_for(
       static_cast<std::size_t>(experts), static_cast<int>(workers.size()), [&](std::size_t, int number) {

@@ -10,7 +10,7 @@ namespace {
 
 ErrorCode code_of_failure(const BackendChoice& choice) {
   try {
-    make_backend(choice);
+    make_backend(choice)->wait();
   } catch (const Error& error) {
     return error.code();
   }
@@ -42,7 +42,7 @@ TEST_CASE("auto means the CPU where it has vector kernels; without a GPU cuda is
   }
   CHECK(!why.empty());
   CHECK(make_backend({})->describe().starts_with("cpu ("));
-  CHECK_THROWS_WITH_AS(make_backend({"cuda", "auto", {}}), doctest::Contains(why.c_str()), Error);
+  CHECK_THROWS_WITH_AS(make_backend({"cuda", "auto", {}})->wait(), doctest::Contains(why.c_str()), Error);
   CHECK(code_of_failure({"cuda", "auto", {}}) == ErrorCode::failed);
 }
 

@@ -264,7 +264,7 @@ TEST_CASE("CUDA: too little device memory is an error, after which the converter
 TEST_CASE("CUDA: a device number that does not exist is a usage error") {
   if (cuda() == nullptr) return;
   try {
-    make_backend({"cuda", "auto", {4711}});
+    make_backend({"cuda", "auto", {4711}})->wait();
     FAIL("no error");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::usage);

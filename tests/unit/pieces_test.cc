@@ -1,12 +1,18 @@
-// Pieces of any size, any number of them in flight, give the same files, manifests included.
+// Pieces of any size, any number of them in flight, by one backend or by one that takes over from another,
+// give the same files, manifests included.
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
+#include <functional>
+#include <future>
+#include <thread>
 
 #include "base/error.h"
 #include "base/size.h"
 #include "build_fixture.h"
+#include "quant/starting_backend.h"
 #include "synthetic/model.h"
 #include "synthetic/write.h"
 
@@ -18,23 +24,25 @@ namespace {
 // A device that converts as late as it may: other weights in a buffer that is in use give other planes.
 class LateBackend : public Backend {
  public:
-  LateBackend(std::uint64_t piece_bytes, std::size_t in_flight)
-      : piece_bytes_(piece_bytes), in_flight_(in_flight) {}
+  // on_start: called for each slice, with the number of those before it.
+  explicit LateBackend(
+      Pieces pieces, std::function<void(int)> on_start = [](int) {})
+      : pieces_(pieces), on_start_(std::move(on_start)) {}
+  int slices() const { return slices_; }
   std::string describe() const override { return "late"; }
-  std::unique_ptr<Converter> make_converter(int) override { return std::make_unique<Late>(in_flight_); }
+  std::unique_ptr<Converter> make_converter(int) override { return std::make_unique<Late>(*this); }
   std::unique_ptr<Quantizer> make_quantizer(int worker) override { return cpu_->make_quantizer(worker); }
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return cpu_->allocate(bytes); }
-  std::uint64_t piece_bytes() const override { return piece_bytes_; }
-  std::size_t pieces_in_flight() const override { return in_flight_; }
-  int workers(int threads) const override { return threads; }
+  Pieces pieces() const override { return pieces_; }
 
  private:
   class Late : public Converter {
    public:
-    explicit Late(std::size_t most) : most_(most) {}
+    explicit Late(LateBackend& backend) : backend_(backend) {}
     void start(const Slice& slice, ZeroSigns signs, bool count_zeros, const PlaneSet& wanted,
                Bytes planes) override {
-      REQUIRE(pieces_.size() < most_);
+      backend_.on_start_(backend_.slices_++);
+      REQUIRE(pieces_.size() < backend_.pieces_.in_flight);
       REQUIRE(planes.size() >= PlaneLayout(wanted, slice).bytes());
       // Planes may be written from the start to the finish of their piece.
       for (const Piece& piece : pieces_) REQUIRE(piece.planes.data() != planes.data());
@@ -59,12 +67,13 @@ class LateBackend : public Backend {
       PlaneSet wanted;
       Bytes planes;
     };
-    const std::size_t most_;
+    LateBackend& backend_;
     std::deque<Piece> pieces_;
   };
 
-  const std::uint64_t piece_bytes_;
-  const std::size_t in_flight_;
+  const Pieces pieces_;
+  const std::function<void(int)> on_start_;
+  std::atomic<int> slices_{0};
   std::unique_ptr<Backend> cpu_ = make_cpu_backend(kScalarKernels);
 };
 
@@ -102,8 +111,7 @@ void make_zeros_positive(const std::string& directory, std::size_t number) {
 }
 
 std::map<std::string, std::string> built(const std::string& directory, const PlanRequest& request,
-                                         Backend& backend) {
-  const Scratch out;
+                                         Backend& backend, const Scratch& out = {}) {
   const Context context = hasty_context();
   const Checkpoint checkpoint = Checkpoint::open(context, directory);
   const Model model = find_experts(checkpoint);
@@ -111,6 +119,22 @@ std::map<std::string, std::string> built(const std::string& directory, const Pla
         {"id", out / "cache", out / "store", Trust::record}, backend);
   return digests(out.path());
 }
+
+// What one backend makes of a checkpoint, and in how many slices.
+struct BuiltAlone {
+  BuiltAlone() {
+    make_checkpoint(directory, synthetic::Style::glm_fp8);
+    request.cache = format::Fp4Tier::none;
+    LateBackend backend({64 * kKiB, 1});
+    files = built(directory, request, backend);
+    slices = backend.slices();
+  }
+  const Scratch scratch;
+  const std::string directory = scratch / "checkpoint";
+  PlanRequest request;
+  std::map<std::string, std::string> files;
+  int slices = 0;
+};
 
 }  // namespace
 
@@ -135,12 +159,12 @@ TEST_CASE("pieces of any size, any number in flight, give the same files") {
         for (const std::size_t in_flight : {1, 2, 3}) {
           CAPTURE(bytes);
           CAPTURE(in_flight);
-          LateBackend late(bytes, in_flight);
+          LateBackend late({bytes, in_flight});
           CHECK(pieces == built(directory, request, late));
         }
       PlanRequest alone = request;
       alone.rank = world - 1;
-      LateBackend late(64 * kKiB, 2);
+      LateBackend late({64 * kKiB, 2});
       const auto last = built(directory, alone, late);
       CHECK(last.size() * world == pieces.size());
       for (const auto& [path, digest] : last) CHECK(pieces.at(path) == digest);
@@ -180,10 +204,74 @@ TEST_CASE("a bad element in a later piece is named by its row in the tensor, wit
           CAPTURE(in_flight);
           CAPTURE(alone);
           if (alone) request.rank = world - 1;
-          LateBackend late(bytes, in_flight);
+          LateBackend late({bytes, in_flight});
           CHECK_THROWS_WITH_AS(built(directory, request, late),
                                doctest::Contains("element [400, 7] is not finite"), Error);
           request.rank.reset();
         }
   }
+}
+
+TEST_CASE("a device that starts late takes over from the CPU, and gives the same files") {
+  const BuiltAlone alone;
+  REQUIRE(alone.slices > 20);
+  for (const int before : {0, 7, alone.slices - 1, alone.slices}) {
+    CAPTURE(before);
+    std::promise<void> gate;
+    StartingBackend* starting = nullptr;
+    LateBackend* device = nullptr;
+    // The slice that opens the gate waits until the device is there.
+    auto cpu = std::make_unique<LateBackend>(Pieces{64 * kKiB, 1}, [&](int number) {
+      if (number != before) return;
+      gate.set_value();
+      starting->wait();
+    });
+    const LateBackend& stand_in = *cpu;
+    StartingBackend backend(
+        [&] {
+          if (before != alone.slices) gate.get_future().wait();  // else it starts at once
+          auto made = std::make_unique<LateBackend>(Pieces{80 * kKiB, 3});
+          device = made.get();
+          return made;
+        },
+        {80 * kKiB, 3}, std::move(cpu));
+    starting = &backend;
+    if (before == alone.slices) backend.wait();
+    CHECK(alone.files == built(alone.directory, alone.request, backend));
+    CHECK((stand_in.slices() == 0) == (before == alone.slices));
+    CHECK((device->slices() == 0) == (before == alone.slices - 1));
+    CHECK(&backend.current() == device);
+    CHECK(backend.describe() == "late");
+  }
+}
+
+TEST_CASE(
+    "a device that cannot be used is an error, and no layer is there, even if the CPU was done before") {
+  const BuiltAlone alone;
+  for (const int before : {-1, 0, 7, alone.slices - 1}) {
+    CAPTURE(before);
+    std::promise<void> gate;
+    if (before < 0) gate.set_value();
+    StartingBackend backend(
+        [&]() -> std::unique_ptr<Backend> {
+          gate.get_future().wait();
+          throw Error("GPU 0 is broken");
+        },
+        {64 * kKiB, 3}, std::make_unique<LateBackend>(Pieces{64 * kKiB, 1}, [&](int number) {
+          if (number == before) gate.set_value();
+        }));
+    const Scratch out;
+    CHECK_THROWS_WITH_AS(built(alone.directory, alone.request, backend, out), "GPU 0 is broken", Error);
+    for (const auto& [path, digest] : digests(out.path())) CHECK(!path.ends_with(".bin"));
+    CHECK_THROWS_WITH_AS(backend.current(), "GPU 0 is broken", Error);
+    CHECK_THROWS_WITH_AS(backend.wait(), "GPU 0 is broken", Error);
+    CHECK_THROWS_WITH_AS(backend.describe(), "GPU 0 is broken", Error);
+  }
+}
+
+TEST_CASE("the stand-in stays where there is no device") {
+  StartingBackend backend([] { return nullptr; }, {64 * kKiB, 3}, make_cpu_backend(kScalarKernels));
+  backend.wait();
+  CHECK(backend.describe() == "cpu (scalar)");
+  CHECK(backend.current().pieces().in_flight == 1);
 }
