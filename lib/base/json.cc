@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <vector>
 
 #include "base/error.h"
@@ -145,17 +147,27 @@ Json parse(std::string_view text, const std::string& path, std::size_t max_depth
 // Words outside of strings that Python reads as numbers and JSON does not allow.
 constexpr std::string_view kPythonNumbers[] = {"-Infinity", "Infinity", "NaN"};
 
-// The text with those words in quotes; `added` gets the position of each new quote in the result.
+constexpr std::string_view kOfNumbers = "0123456789+-.eE";
+
+// What Python reads here as NaN or as an infinity, too large numbers included; empty: anything else.
+std::string_view python_number(std::string_view text) {
+  for (const std::string_view each : kPythonNumbers)
+    if (text.starts_with(each)) return each;
+  const std::string number(text.substr(0, text.find_first_not_of(kOfNumbers)));
+  const bool floating = number.find_first_of(".eE") != number.npos;
+  if (!floating || std::isfinite(std::strtod(number.c_str(), nullptr))) return {};
+  return text.substr(0, number.size());
+}
+
+// The text with those in quotes; `added` gets the position of each new quote in the result.
 std::string with_words_quoted(std::string_view text, std::vector<std::size_t>& added) {
   std::string out;
   out.reserve(text.size());
   bool in_string = false;
   for (std::size_t i = 0; i < text.size();) {
-    std::string_view word;
-    if (!in_string)
-      for (const std::string_view each : kPythonNumbers)
-        if (text.substr(i).starts_with(each)) word = each;
-    if (!word.empty()) {
+    // Not within a number: 1e310 ends 0.001e310.
+    const bool begins = !in_string && (i == 0 || kOfNumbers.find(text[i - 1]) == kOfNumbers.npos);
+    if (const std::string_view word = begins ? python_number(text.substr(i)) : ""; !word.empty()) {
       added.push_back(out.size());
       out.append("\"").append(word);
       added.push_back(out.size());

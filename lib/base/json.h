@@ -20,8 +20,9 @@ inline constexpr std::uint64_t kMostJsonBytes = 12u << 20, kMostJsonMemory = 24u
 Json parse_json(std::string_view text, const std::string& path, std::size_t max_depth = 64,
                 std::uint64_t max_memory = kMostJsonMemory);
 
-// The same as Python's json module reads it: the last value of a repeated key counts, and NaN, Infinity and
-// -Infinity are values, which become strings of these words. For config.json.
+// The same as Python's json module reads it: the last value of a repeated key counts, and NaN, Infinity,
+// -Infinity and numbers beyond a double are values, which become strings as they are written. For
+// config.json.
 Json parse_python_json(std::string_view text, const std::string& path);
 
 // A whole number, not negative. Anything else is an Error without a path: get() would wrap negative numbers,

@@ -98,11 +98,15 @@ TEST_CASE("nesting and memory have an end") {
   CHECK_THROWS_AS(parse_json(wide, "f.json", 64, 1 << 20), Error);
 }
 
-TEST_CASE("Python's NaN and Infinity become strings, its last key wins") {
+TEST_CASE("Python's NaN and Infinity become strings, too large numbers too, its last key wins") {
   CHECK(parse_python_json(R"({"a": [0.0, Infinity, -Infinity, NaN], "b": 1, "b": 2})", "f.json") ==
         Json({{"a", {0., "Infinity", "-Infinity", "NaN"}}, {"b", 2}}));
   CHECK(parse_python_json(R"({"a": "say \"NaN\" Infinity"})", "f.json")["a"] == "say \"NaN\" Infinity");
   CHECK(parse_python_json(R"(["a\\", NaN])", "f.json") == Json({"a\\", "NaN"}));
+  CHECK(parse_python_json(R"([1e999, -1.5E+400, 1e308, 1e-999, "1e999", 0.001e310])", "f.json") ==
+        Json({"1e999", "-1.5E+400", 1e308, 0., "1e999", 1e307}));
+  CHECK_THROWS_AS(parse_json("[1e999]", "f.json"), Error);
+  CHECK_THROWS_AS(parse_python_json("[1e999x]", "f.json"), Error);
 }
 
 TEST_CASE("after such a value an error still names the byte of the file") {
