@@ -20,7 +20,8 @@ Json read_config(Os& os, const std::string& directory) {
     throw Error(directory, "is not a directory; give the directory that holds the checkpoint");
   const std::string path = join(directory, kConfigName);
   if (!exists(os, path))
-    throw Error(path, "is missing; give a checkpoint directory as downloaded, config.json included");
+    throw Error(path, "is missing; give a checkpoint directory as downloaded, config.json included" +
+                          checkpoints_below(os, directory, "; "));
   Json config = read_python_json(os, path, kMaxConfigBytes);
   if (!config.is_object()) throw Error(path, "is not a JSON object");
   return config;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/text.h"
 
 namespace planesmith {
 namespace {
@@ -20,6 +21,32 @@ std::vector<std::string> files_ending_in(Os& os, const std::string& directory, s
     if (name.ends_with(suffix) && !S_ISDIR(status(os, join(directory, name)).st_mode))
       names.push_back(std::move(name));
   return names;
+}
+
+constexpr std::size_t kMostDirectories = 1000;  // of a level of a tree that is searched
+
+// Empty where they cannot be listed.
+std::vector<std::string> directories_in(Os& os, const std::string& parent) {
+  std::vector<std::string> paths;
+  try {
+    for (const std::string& name : list_dir(os, parent)) {
+      std::string path = parent == "." ? name : join(parent, name);
+      if (exists(os, path) && S_ISDIR(status(os, path).st_mode)) paths.push_back(std::move(path));
+    }
+  } catch (const Error&) {
+    paths.clear();
+  }
+  return paths;
+}
+
+// A config.json alone is also below checkpoints, of tokenizers or inference code.
+bool looks_like_checkpoint(Os& os, const std::string& directory) {
+  try {
+    return exists(os, join(directory, kConfigName)) &&
+           (exists(os, join(directory, kIndexName)) || !files_ending_in(os, directory, kShardSuffix).empty());
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 // Names with a leading dot are not shards (editors, archives). The content id covers them nevertheless: the
@@ -85,6 +112,22 @@ std::vector<std::string> content_files(Os& os, const std::string& directory) {
     for (std::string& name : files_ending_in(os, directory, kBinSuffix)) names.insert(std::move(name));
   }
   return {names.begin(), names.end()};
+}
+
+std::string checkpoints_below(Os& os, const std::string& directory, std::string_view before) {
+  constexpr std::size_t kLevels = 3;  // models--a--b/snapshots/0123
+  std::vector<std::string> level = {directory}, found;
+  for (std::size_t depth = 0; depth < kLevels && found.size() < 2; ++depth) {
+    std::vector<std::string> below;
+    for (const std::string& parent : level)
+      for (std::string& child : directories_in(os, parent))
+        (looks_like_checkpoint(os, child) ? found : below).push_back(std::move(child));
+    if (below.size() > kMostDirectories) below.clear();
+    level = std::move(below);
+  }
+  if (found.empty()) return "";
+  return fmt::format("{}{} {}", before, shell_quoted(found.front()),
+                     found.size() == 1 ? "is one" : "and others are");
 }
 
 }  // namespace planesmith

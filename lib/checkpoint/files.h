@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/os.h"
@@ -29,5 +30,10 @@ CheckpointFiles checkpoint_files(Os& os, const std::string& directory);
 // pytorch_model.bin.index.json lists if all are there; without any index every *.safetensors and *.bin, those
 // with a leading dot included. May be empty. Error: a listed shard is missing.
 std::vector<std::string> content_files(Os& os, const std::string& directory);
+
+// For messages about a directory that is no checkpoint, like the root of a Hugging Face cache: "PATH is one",
+// "PATH and others are", after `before`, where directories up to three levels below it have a config.json and
+// shards; else empty.
+std::string checkpoints_below(Os& os, const std::string& directory, std::string_view before);
 
 }  // namespace planesmith

@@ -148,7 +148,8 @@ CheckpointStats read_checkpoint_stats(const Context& context, const std::string&
                             nanoseconds(st.st_ctim), name_of(real_path(path))});
   }
   if (stats.shards.empty() && !stats.config)
-    throw Error(directory, "holds no config.json, no index and no shards; is it a checkpoint directory?");
+    throw Error(directory, "holds no config.json, no index and no shards; is it a checkpoint directory?" +
+                               checkpoints_below(context.os, directory, " "));
   return stats;
 }
 

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/user_cache.h"
+#include "checkpoint/safetensors.h"
 
 namespace planesmith {
 namespace {
@@ -70,6 +71,23 @@ std::string from_user_cache(Os& os, const std::string& path, const struct stat& 
   return digest.is_string() && is_sha256(digest.get<std::string>()) ? digest.get<std::string>() : "";
 }
 
+// Whether the file was cut short, by its own header: then no digest of the whole file is this one's.
+bool is_cut_short(Os& os, const std::string& path) {
+  const File file = File::open_read(os, path);
+  if (file.size() == 0) return true;
+  constexpr std::size_t kBegin = 9;  // the header's length and its first byte
+  if (!path.ends_with(".safetensors") || file.size() < kBegin) return false;
+  std::uint8_t begin[kBegin];
+  file.read(begin, 0);
+  if (begin[kBegin - 1] != '{') return false;
+  try {
+    read_safetensors_header(file);
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 }  // namespace
 
 KnownDigest known_digest(Os& os, const std::string& directory, const std::string& name,
@@ -77,7 +95,7 @@ KnownDigest known_digest(Os& os, const std::string& directory, const std::string
   const std::string path = join(directory, name);
   std::string digest = from_blob_name(path, status);
   if (digest.empty()) digest = from_download_metadata(os, directory, name, status);
-  if (!digest.empty()) return {digest, true};
+  if (!digest.empty() && !is_cut_short(os, path)) return {digest, true};
   return {from_user_cache(os, path, status), false};
 }
 

@@ -19,6 +19,7 @@ struct KnownDigest {
 //   - the name of the file that a link leads to: .../blobs/<64 hex digits> in a Hugging Face cache;
 //   - the second line of <directory>/.cache/huggingface/download/<name>.metadata, left by a download into a
 //     local directory: valid while the file was not modified after the time in the third line;
+//     neither counts for an empty file or a safetensors file that its own header calls incomplete;
 //   - the user's cache, as remember_digest() left it: valid while size, modification time and inode are
 //     the same.
 KnownDigest known_digest(Os& os, const std::string& directory, const std::string& name,

@@ -67,4 +67,15 @@ for out in blobs/cache snapshots/0123/cache refs; do
   says "lies inside the checkpoint \($PWD/hub/models--a--b.*\); choose a directory outside"
 done
 expect 0 build-planescache hub/models--a--b/snapshots/0123 -o hub/cache --ckpt-id x -q
+# What is given instead of a checkpoint: the cache, a repository in it, a directory of several, one without any.
+for above in hub hub/models--a--b hub/models--a--b/snapshots; do
+  expect 1 build-planescache "$above" -o new; says "$above/config.json: is missing; .*; hub/models--a--b/snapshots/0123 is one$"
+  expect 1 verify-ckpt-id id "$above"; says "is it a checkpoint directory\? hub/models--a--b/snapshots/0123 is one$"
+  expect 3 verify-ckpt-id audit "$above"; prints 'downloaded to; hub/models--a--b/snapshots/0123 is one$'
+done
+cp -r hub/models--a--b/snapshots/0123 hub/models--a--b/snapshots/4567
+expect 1 build-planescache hub -o new; says '; hub/models--a--b/snapshots/0123 and others are$'
+mkdir -p none/{tokenizer,inference} && cp "$CK/config.json" none/inference
+expect 1 build-planescache none -o new; says 'config.json included$'
+expect 1 verify-ckpt-id id none; says 'is it a checkpoint directory\?$'
 finish

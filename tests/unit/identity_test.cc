@@ -235,6 +235,19 @@ TEST_CASE("digests that Hugging Face's tools left are used") {
     CHECK(identity.by_download);
     CHECK(identity.how.find("were not verified") != std::string::npos);
   }
+  SUBCASE("names of blobs that were cut short") {
+    unlink(join(directory.path, "a.safetensors").c_str());
+    REQUIRE(symlink(("../hub/blobs/" + told).c_str(), join(directory.path, "a.safetensors").c_str()) == 0);
+    const std::string header = R"({"t":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})";
+    const std::string begin = static_cast<char>(header.size()) + std::string(7, '\0') + header;
+    directory.put("../hub/blobs/" + told, begin + "data");
+    CHECK(directory.content().sha256["a.safetensors"] == told);
+    for (const std::string& text : {begin + "dat", begin, begin.substr(0, 20), std::string()}) {
+      directory.put("../hub/blobs/" + told, text);
+      CHECK(directory.content().sha256["a.safetensors"] == sha256_hex(text));
+      CHECK(directory.content().by_download.empty());
+    }
+  }
   SUBCASE("names of blobs that belong to another user") {
     directory.put("../hub/blobs/" + told, "abc");
     unlink(join(directory.path, "a.safetensors").c_str());
