@@ -5,6 +5,7 @@
 #include "audit/audit.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "checkpoint/layout.h"
 #include "repack_experts/commands.h"
 #include "repack_experts/rewrite_flags.h"
 
@@ -37,8 +38,13 @@ int run(Context& context, const FinishOptions& options) {
     request.checkpoint = rewrite_options.target;
     request.against = options.from;
     report = audit(context, request);
-    suggest_next(fmt::format("build-planescache {} --out {} --dry-run", shell_quoted(request.checkpoint),
-                             shell_quoted(request.checkpoint + ".planescache")));
+    const std::string finished = shell_quoted(request.checkpoint);
+    if (judge_layout(Checkpoint::open(context, request.checkpoint)).lead == Lead::translate)
+      suggest_next(fmt::format("repack-experts translate {} {}", finished,
+                               shell_quoted(request.checkpoint + ".translated")));
+    else
+      suggest_next(fmt::format("build-planescache {} --out {} --dry-run", finished,
+                               shell_quoted(request.checkpoint + ".planescache")));
   }
   if (options.rewrite.json) {
     Json json = json_of(result.files);

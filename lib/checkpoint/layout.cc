@@ -29,6 +29,8 @@ struct Seen {
   std::map<std::string, const Tensor*> one;    // by word, of that module
   std::map<std::string, const Tensor*> fused;  // by what follows "experts.", of that layer
   bool biases = false;
+  // Weights of single experts, the first of each kind: float, and quantized.
+  const Tensor *plain = nullptr, *quantized = nullptr;
 };
 
 constexpr std::string_view kExperts = ".experts.";
@@ -50,6 +52,10 @@ Seen look(const Json& config, const std::vector<const Tensor*>& tensors) {
       const bool bare = std::count(rest.begin(), rest.end(), '.') == 1;  // "0.gate_proj"
       const std::string module = bare ? tensor->name : tensor->name.substr(0, dot);
       if (seen.module.empty()) seen.module = module;
+      if (tensor->name.ends_with(".weight") || tensor->name.ends_with(".weight_packed")) {
+        const Tensor*& first = is_float(tensor->dtype) ? seen.plain : seen.quantized;
+        if (first == nullptr) first = tensor;
+      }
       if (module == seen.module) seen.one.emplace(bare ? "weight" : tensor->name.substr(dot + 1), tensor);
     } else {
       if (fused_stem.empty()) fused_stem = tensor->name.substr(0, at);
@@ -87,6 +93,13 @@ class Judge {
                                       "engine does not serve such experts, and no translation exists",
                                       named(has_ending("_blocks") ? "MXFP4" : "floats"))};
     const LayoutVerdict verdict = seen_.module.empty() ? of_fused() : of_one();
+    // Where the builders read the layout, find_experts() names the tensor.
+    if ((verdict.lead == Lead::translate || verdict.lead == Lead::quantize) && seen_.plain != nullptr &&
+        seen_.quantized != nullptr)
+      return {Lead::none, fmt::format("some of its experts are {}, not quantized ('{}'), and some are {} "
+                                      "('{}'); all must be quantized alike: {}",
+                                      dtype_text(*seen_.plain), seen_.plain->name, named("quantized"),
+                                      seen_.quantized->name, kStartAgain)};
     // A layout that would be read, of an architecture that the engine does not serve (Mixtral).
     if (verdict.lead != Lead::none)
       if (const std::string type = lower(text_value(config_, "model_type"));
@@ -117,6 +130,14 @@ class Judge {
     return fmt::format("{} ({}{}{}{})", row != nullptr ? row->what : otherwise, recipe_.method,
                        format.empty() ? "" : " ", of_all, format);
   }
+  // By the recipe, or because several are packed in a word.
+  bool is_integer() const {
+    const QuantGroup* group = recipe_.group_of(seen_.module.empty() ? std::string(kExperts) : seen_.module);
+    return (group != nullptr && group->scheme == Scheme::integer) ||
+           std::any_of(seen_.fused.begin(), seen_.fused.end(), [](const auto& entry) {
+             return entry.second->dtype == Dtype::i32 || entry.second->dtype == Dtype::u32;
+           });
+  }
   LayoutVerdict translate(std::string_view otherwise) const {
     return {Lead::translate, fmt::format("its experts are {}; {}", named(otherwise), kTranslate)};
   }
@@ -124,6 +145,17 @@ class Judge {
     std::string what = named(otherwise);
     if (what.find(detail) == std::string::npos) what += fmt::format(", {}", detail);
     return {Lead::none, fmt::format("its experts are {}; {}", what, kStartAgain)};
+  }
+
+  // Whether a fused tensor is [E, H, 2I] or [E, I, H] instead of [E, 2I, H] or [E, H, I].
+  bool transposed(const Tensor& tensor) const {
+    const Json &hidden = config_value(config_, "hidden_size"),
+               &intermediate = config_value(config_, "moe_intermediate_size");
+    if (!hidden.is_number_unsigned() || !intermediate.is_number_unsigned() || tensor.shape.size() != 3)
+      return false;
+    std::uint64_t rows = hidden.get<std::uint64_t>(), cols = intermediate.get<std::uint64_t>();
+    if (tensor.name.find("gate_up_proj") != std::string::npos) std::swap(rows, cols), rows *= 2;
+    return rows != cols && tensor.shape[1] == cols && tensor.shape[2] == rows;
   }
 
   LayoutVerdict of_fused() const {
@@ -134,7 +166,11 @@ class Judge {
     if (weight != seen_.fused.end() && is_float(weight->second->dtype))
       return {Lead::quantize,
               fmt::format("is not quantized yet: its experts are {}, all of a layer in one tensor; {}",
-                          dtype_text(*weight->second), kQuantize)};
+                          dtype_text(*weight->second),
+                          transposed(*weight->second)
+                              ? "this architecture stores the matrix transposed, which is not supported"
+                              : kQuantize)};
+    if (is_integer()) return not_served("packed integers");
     return translate("quantized, all of a layer in one tensor");
   }
 
@@ -161,8 +197,11 @@ class Judge {
       return {Lead::translate, fmt::format("its experts are {} with the scales of all experts of a layer in "
                                            "one tensor, as transformers 5.24 writes them; {}",
                                            named("FP8"), kTranslate)};
+    if (weight->dtype == Dtype::f8_e4m3)
+      for (const char* word : {"weight_scale", "weight_scale_inv", "scale"})
+        if (const Tensor* of_weight = find(seen_.one, word)) return of_fp8(*weight, *of_weight);
+    if (is_integer()) return not_served("packed integers");
     if (scale == nullptr) return as_it_is();
-    if (weight->dtype == Dtype::f8_e4m3) return of_fp8(*weight, *scale);
     const bool power = scale->dtype == Dtype::u8 || scale->dtype == Dtype::f8_e8m0;
     if (power && (recipe_.method == "modelopt" || recipe_.method == "quark") && !is_deepseek_v4(config_))
       return translate("MXFP4");
@@ -172,12 +211,13 @@ class Judge {
 
   LayoutVerdict of_fp8(const Tensor& weight, const Tensor& scale) const {
     // Without a quantizer's own description only the tensors tell, and find_experts() judges each of them.
-    if (recipe_.method.empty() || recipe_.method == "fp8") return as_it_is();
+    if (recipe_.method.empty() || (recipe_.method == "fp8" && names_block_size(config_))) return as_it_is();
     const std::uint64_t rows = weight.shape.empty() ? 0 : weight.shape[0];
     const QuantGroup* group = recipe_.group_of(seen_.module);
     const Scheme scheme = group != nullptr ? group->scheme : Scheme::unknown;
     if (scale.dtype == Dtype::u8 || scheme == Scheme::mxfp8)
       return not_served("MXFP8", "a power of two for each 32");
+    if (is_block_grid(scale.shape)) return translate("FP8 in blocks");
     if (scale.shape.size() > 2)
       return not_served("FP8", fmt::format("with scales of shape {}", shape_text(scale.shape)));
     if (scale.shape.size() < 2)
@@ -185,7 +225,7 @@ class Judge {
     if (scheme == Scheme::fp8_channel ||
         (scheme != Scheme::fp8_block && scale.shape[1] == 1 && scale.shape[0] == rows))
       return not_served("FP8", "with a scale for each row");
-    return recipe_.method == "compressed-tensors" ? translate("FP8 in blocks") : as_it_is();
+    return names_block_size(config_) ? as_it_is() : translate("FP8 in blocks");
   }
 
   LayoutVerdict as_it_is() const {
@@ -204,6 +244,15 @@ class Judge {
 };
 
 }  // namespace
+
+bool is_block_grid(const std::vector<std::uint64_t>& shape) {
+  return shape.size() == 4 && shape[1] == 1 && shape[3] == 1;
+}
+
+bool names_block_size(const Json& config) {
+  const Json& quantization = config_value(config, "quantization_config");
+  return quantization.is_object() && quantization.value("weight_block_size", Json()).is_array();
+}
 
 bool is_deepseek_v4(const Json& config) {
   if (lower(text_value(config, "model_type")).starts_with("deepseek_v4")) return true;

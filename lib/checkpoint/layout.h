@@ -20,6 +20,12 @@ LayoutVerdict judge_layout(const Checkpoint& checkpoint);
 // The same for tensors that did not come from a Checkpoint.
 LayoutVerdict judge_layout(const Json& config, const std::vector<const Tensor*>& tensors);
 
+// Scales of FP8 blocks as modelopt shapes them, [N / rows, 1, K / columns, 1].
+bool is_block_grid(const std::vector<std::uint64_t>& shape);
+
+// Whether config.json has weight_block_size, from which builders and engine take the size of FP8 blocks.
+bool names_block_size(const Json& config);
+
 // DeepSeek-V4, whose experts the engine reads as MXFP4.
 bool is_deepseek_v4(const Json& config);
 

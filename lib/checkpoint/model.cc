@@ -321,8 +321,11 @@ class Finder {
     if (tensors[Role::scale_2] == nullptr) return;
     const Tensor& scale_2 = *tensors[Role::scale_2];
     if (scale_2.dtype != Dtype::f32 || scale_2.size != 4)
-      throw refuse(scale_2, fmt::format("is {} of shape {}; one F32 was expected", dtype_text(scale_2),
-                                        shape_text(scale_2.shape)));
+      throw refuse(scale_2, fmt::format("is {} of shape {}; one F32 was expected{}", dtype_text(scale_2),
+                                        shape_text(scale_2.shape),
+                                        scale_2.dtype == Dtype::bf16 || scale_2.dtype == Dtype::f16
+                                            ? " (repack-experts translate SOURCE TARGET widens it)"
+                                            : ""));
   }
 
   void check_shape(const Tensor& tensor, const std::vector<std::uint64_t>& expected) const {

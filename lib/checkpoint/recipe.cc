@@ -47,6 +47,8 @@ constexpr FormatRow kFormats[] = {
     {"mxfp4", "", Scheme::mxfp4, "MXFP4 as gpt-oss has it"},
     {"auto-round", "nvfp4", Scheme::nvfp4, "NVFP4 in AutoRound's names"},
     {"auto-round", "mxfp4", Scheme::mxfp4, "MXFP4 in AutoRound's names"},
+    {"auto-round", "mxfp8", Scheme::mxfp8, "MXFP8"},
+    {"auto-round", "fp8", Scheme::unknown, "FP8 by AutoRound"},
     {"auto-round", "", Scheme::integer, "integers by AutoRound"},
     {"gptq", "", Scheme::integer, "GPTQ's packed integers"},
     {"gptqmodel", "", Scheme::integer, "GPTQ's packed integers"},
@@ -177,10 +179,17 @@ void read_quark(const Json& config, QuantRecipe& recipe) {
 void read_auto_round(const Json& config, QuantRecipe& recipe) {
   QuantGroup group;
   const std::string type = text(config, "data_type");
-  if (number(member(config, "bits")) == 4)
+  const std::uint64_t bits = number(member(config, "bits")), act_bits = number(member(config, "act_bits"));
+  if (bits == 4)
     group.format = type.starts_with("mx_fp") ? "mxfp4" : type.starts_with("nv_fp") ? "nvfp4" : "";
+  if (bits == 8) group.format = type.starts_with("mx_fp") ? "mxfp8" : type.starts_with("fp") ? "fp8" : "";
   recipe.format = group.format;
   set_scheme(recipe.method, group);
+  if (group.format == "fp8") {
+    set_block(member(config, "group_size"), group);
+    if (group.block_rows != 0) group.scheme = Scheme::fp8_block;
+  }
+  group.activations = act_bits != 0 && act_bits <= 8;
   group.targets.emplace_back("Linear");
   recipe.groups.push_back(std::move(group));
 }

@@ -213,8 +213,10 @@ FloatExperts find_float_experts(const Checkpoint& checkpoint) {
   if (const LayoutVerdict verdict = judge_layout(checkpoint);
       verdict.lead != Lead::quantize && !verdict.sentence.empty())
     throw Error(checkpoint.directory(),
-                "its experts are quantized already; only BF16, F16 and F32 experts can be quantized: " +
-                    verdict.sentence);
+                config_value(checkpoint.config(), "quantization_config").is_object()
+                    ? "its experts are quantized already; only BF16, F16 and F32 experts can be quantized: " +
+                          verdict.sentence
+                    : verdict.sentence);
   return Finder(checkpoint).run();
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "checkpoint/layout.h"
 #include "checkpoint/tensor_name.h"
 #include "format/slice.h"
 
@@ -149,6 +150,8 @@ class Finder {
       return;
     }
     const QuantGroup* group = recipe_.group_of(name);
+    for (auto& [word, view] : module.parts)
+      if (is_block_grid(view.shape)) view.shape = {view.shape[0], view.shape[2]};
     const View* scale = module.part({"weight_scale", "weight_scale_inv", "scale"});
     if (scale == nullptr)
       throw refuse(*weight->tensor, fmt::format("is a weight of dtype {} without a scale; was a tensor lost?",
@@ -175,6 +178,10 @@ class Finder {
              {module.rows, parts_of(module.cols, module.scheme == Scheme::nvfp4 ? kNvfp4Group : kMxfp4Group)},
              module);
     }
+    if (module.scheme == Scheme::nvfp4 && module.part({"weight_scale_2", "weight_global_scale"}) == nullptr)
+      throw refuse(
+          *weight->tensor,
+          fmt::format("'{}' has neither weight_scale_2 nor weight_global_scale; was a tensor lost?", name));
     if (module.scheme == Scheme::fp8_block)
       expect(*scale, {parts_of(module.rows, module.block_rows), parts_of(module.cols, module.block_cols)},
              module);

@@ -144,7 +144,7 @@ RewriteResult rewrite(const Context& context, const Checkpoint& checkpoint, NewS
   RewriteResult result;
   result.backend = backend->describe();
   constexpr std::uint64_t kEach = JobIo::kScratchBytes;
-  result.workers = workers_within(context.memory, 0, kEach, backend->workers(context.threads));
+  result.workers = workers_within(context.memory, 0, kEach, context.threads);
   result.memory = kEach * static_cast<std::uint64_t>(result.workers);
 
   std::vector<NewShard> files = shards.lay_out();

@@ -39,6 +39,7 @@ class Translation {
   TranslateResult run(const Context& context) {
     for (const QuantModule& module : modules_.quantized) by_name_[module.name] = &module;
     for (const QuantModule& module : modules_.quantized) refuse_unserved(module);
+    refuse_incomplete();
     for (const QuantModule& module : modules_.quantized) add(module);
     if (result_.modules.empty())
       throw Error(
@@ -64,7 +65,7 @@ class Translation {
       case Scheme::fp8_block:
         return;
       case Scheme::mxfp4:
-        if (!v4_ || module.expert) return;
+        if (!v4_ || module.name.find(".experts.") != std::string::npos) return;  // drafters' experts, too
         break;
       case Scheme::fp8_tensor:
         if (!module.expert && !compressed) return;
@@ -84,6 +85,22 @@ class Translation {
         .at(weight.tensor->described_at);
   }
 
+  // A layer whose experts are not all here, or not all quantized, cannot be served in any layout.
+  void refuse_incomplete() const {
+    std::map<std::string, std::uint64_t> layers;  // "model.layers.1.mlp.experts" to its quantized weights
+    for (const QuantModule& module : modules_.quantized)
+      if (module.expert) ++layers[module.name.substr(0, module.name.find(".experts.") + 8)];
+    if (layers.empty()) return;
+    const std::uint64_t experts =
+        config_geometry(checkpoint_.config(), join(checkpoint_.directory(), kConfigName)).experts;
+    for (const auto& [stem, count] : layers)
+      if (count != experts * kProjections)
+        throw Error(checkpoint_.directory(),
+                    fmt::format("'{}' has {} quantized expert weights; {} experts x 3 = {} were expected. Is "
+                                "the download complete, and are all experts quantized?",
+                                stem, count, experts, experts * kProjections));
+  }
+
   void take(const View& view) {
     if (taken_.insert(view.tensor).second) shards_.replace(*view.tensor);
   }
@@ -93,7 +110,8 @@ class Translation {
   void copy(const QuantModule& module, const View& view, std::string_view word, Dtype dtype,
             std::vector<std::uint64_t> shape) {
     const std::string name = fmt::format("{}.{}", module.name, word);
-    if (view.whole() && view.tensor->name == name && view.dtype() == dtype && view.shape == shape) return;
+    if (view.whole() && view.tensor->name == name && view.dtype() == dtype && view.tensor->shape == shape)
+      return;
     take(view);
     add(view, std::make_unique<CopyJob>(NewTensor{name, dtype, std::move(shape), {}, view.size},
                                         place_of(checkpoint_, view)));
@@ -151,6 +169,10 @@ class Translation {
           copy(module, module.scale(), word, Dtype::f8_e8m0, module.scale().shape);
         else
           widen(module, module.scale(), word);
+        if (!changed_ && module.expert && !names_block_size(checkpoint_.config())) {
+          what = "FP8 blocks whose size config.json lacks";
+          changed_ = true;
+        }
         break;
       }
       case Scheme::mxfp4:
@@ -236,7 +258,7 @@ class Translation {
         throw Error(checkpoint_.directory(),
                     "has FP8 modules in blocks of several sizes; config.json can name only one size");
       result_.to = schemes.contains(Scheme::mxfp4) ? "MXFP4 in DeepSeek-V4's layout" : "FP8 in blocks";
-      if (recipe_.method == "fp8") return;  // config.json says so already
+      if (recipe_.method == "fp8" && names_block_size(checkpoint_.config())) return;  // config.json says so
       const auto [rows, cols] =
           blocks.empty() ? std::pair<std::uint64_t, std::uint64_t>{128, 128} : *blocks.begin();
       OrderedJson config = {{"activation_scheme", "dynamic"}, {"fmt", "e4m3"}, {"quant_method", "fp8"}};
@@ -258,7 +280,13 @@ class Translation {
       config = modelopt_config(algorithm, summary());
       file = modelopt_file(algorithm, summary());
     } else {
-      if (recipe_.method == "modelopt" && recipe_.format == "MIXED_PRECISION" &&
+      // The engine and the builders take the block size of FP8 experts from weight_block_size.
+      const bool lacks_block =
+          !names_block_size(checkpoint_.config()) &&
+          std::any_of(modules_.quantized.begin(), modules_.quantized.end(), [](const QuantModule& module) {
+            return module.expert && module.scheme == Scheme::fp8_block;
+          });
+      if (recipe_.method == "modelopt" && recipe_.format == "MIXED_PRECISION" && !lacks_block &&
           !schemes.contains(Scheme::mxfp4)) {
         result_.to = recipe_.title();
         return;
@@ -273,6 +301,7 @@ class Translation {
                           "which config.json can name only blocks of {} x {}",
                           modules.front()->name, target.block_rows, target.block_cols, kFp8Block, kFp8Block));
       std::tie(config, file) = mixed_config(layers(), summary());
+      if (lacks_block) config["weight_block_size"] = {kFp8Block, kFp8Block};
     }
     if (!recipe_.kv_cache.empty()) {
       config["kv_cache_scheme"] = {{"dynamic", false}, {"num_bits", 8}, {"type", "float"}};

@@ -62,8 +62,15 @@ void ReciprocalJob::run(std::size_t, JobIo& io) const {
 float reciprocal(float x, const std::string& path, const std::string& tensor) {
   const float result = 1.f / x;
   if (!std::isfinite(x) || !std::isfinite(result))
-    throw Error(path,
-                fmt::format("element 0 is {}; a finite scale whose reciprocal is finite was expected", x))
+    throw Error(
+        path,
+        fmt::format("element 0 is {}; a finite scale whose reciprocal is finite was expected{}", x,
+                    !std::isinf(x) ? ""
+                    : tensor.ends_with(".input_global_scale")
+                        ? ": the quantizer divided by 0, as no input of this module was other than zero; "
+                          "calibrate with samples that reach all experts"
+                        : ": the quantizer divided by 0, so all weights of this module are "
+                          "zero; repack-experts quantize gives such experts finite scales"))
         .in_tensor(tensor);
   return result;
 }

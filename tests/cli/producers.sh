@@ -69,6 +69,54 @@ for name in ct-nvfp4a16-deepseek_v3 ct-nvfp4a16-all-deepseek_v3 ct-fp8_block-dee
   prints 'passed: '
   expect 0 build "$WORK/$name" "$WORK/planes-$name"
 done
+# Dense layers and shared experts were weight_packed, which is not a tensor more than in the source.
+expect 0 verify-ckpt-id audit -q "$WORK/ct-nvfp4a16-deepseek_v3" --against "$C/ct-nvfp4a16-deepseek_v3"
+! grep -q 'against.added' "$WORK/out" || fail "audit takes packed weights for new ones"
+# FP8 blocks as other tools shape and name them: modelopt's have four dimensions, or only config.json differs.
+# varied TARGET SOURCE CODE: a copy with another config.json, or other headers (`tensors`) over the same data.
+varied() {
+  cp -rL "$C/$2" "$C/$1" && python3 - "$C/$1" "$3" <<'PY'
+import glob, json, struct, sys
+directory, code = sys.argv[1:]
+config = json.load(open(directory + "/config.json"))
+for path in glob.glob(directory + "/*.safetensors"):
+    data = open(path, "rb").read(); n = struct.unpack("<Q", data[:8])[0]; tensors = json.loads(data[8:8 + n])
+    exec(code)
+    text = json.dumps(tensors).encode()
+    open(path, "wb").write(struct.pack("<Q", len(text)) + text + data[8 + n:])
+json.dump(config, open(directory + "/config.json", "w"))
+PY
+}
+PB_WO='config["quantization_config"] = {"quant_method": "modelopt", "quant_algo": "FP8_PB_WO", "ignore": ["lm_head"]}'
+varied modelopt-pb_wo ct-fp8_block-deepseek_v3 "$PB_WO
+for name, t in tensors.items():
+  if name.endswith('weight_scale'): t['shape'] = [t['shape'][0], 1, t['shape'][1], 1]"
+varied modelopt-pb_wo-flat ct-fp8_block-deepseek_v3 "$PB_WO"
+varied modelopt-pb_wo-inv fp8split-bf16-deepseek_v3 "$PB_WO"
+for name in modelopt-pb_wo modelopt-pb_wo-flat modelopt-pb_wo-inv; do
+  expect 1 build "$C/$name" "$WORK/no"; says 'FP8 in blocks.*modelopt FP8_PB_WO.*repack-experts translate'; absent "$WORK/no"
+  audit_has 0 $name -- 'warning +experts.layout.*translate'
+  expect 0 repack-experts translate -q "$C/$name" "$WORK/$name" --gate; prints 'passed: '
+  expect 0 build "$WORK/$name" "$WORK/planes-$name"
+done
+for file in $(cd "$WORK/planes-ct-fp8_block-deepseek_v3" && find . -name '*.bin'); do
+  same "$WORK/planes-modelopt-pb_wo/$file" "$WORK/planes-ct-fp8_block-deepseek_v3/$file"
+done
+# FP8 experts beside modules of another format.
+varied modelopt-pb_wo-mixed ct-fp8_block-deepseek_v3 'config["quantization_config"] = {"quant_method": "modelopt",
+  "quant_algo": "MIXED_PRECISION", "ignore": ["lm_head"], "quantized_layers": {
+    **{f"model.layers.{i}.mlp.experts": {"quant_algo": "FP8_PB_WO"} for i in (1, 2)},
+    **{f"model.layers.{i}.self_attn.o_proj": {"quant_algo": "FP8"} for i in range(3)}}}
+for name, t in tensors.items():
+  if name.endswith("o_proj.weight_scale"): t["shape"] = []; t["dtype"] = "F32"  # as many bytes as two of BF16
+'
+expect 0 repack-experts translate -q "$C/modelopt-pb_wo-mixed" "$WORK/modelopt-pb_wo-mixed" --gate; prints 'passed: '
+expect 0 build "$WORK/modelopt-pb_wo-mixed" "$WORK/planes-modelopt-pb_wo-mixed"
+expect 1 repack-experts translate "$WORK/modelopt-pb_wo-mixed" "$WORK/again"; says 'nothing to translate'
+varied autoround-fp8 fp8split-bf16-deepseek_v3 'config["quantization_config"] = {"quant_method": "auto-round", "bits": 8,
+  "data_type": "fp", "group_size": [128, 128], "act_bits": 8, "weight_block_size": [128, 128]}'
+audit_has 0 autoround-fp8 -- 'FP8 by AutoRound \(auto-round fp8\).*reads it as it is'
+rm -rf "$C"/modelopt-pb_wo* "$C/autoround-fp8"
 # Where the builder reads the source itself, too, translating changes no plane.
 expect 0 build "$C/fp8split-bf16-deepseek_v3" "$WORK/planes-before"
 for file in $(cd "$WORK/planes-before" && find . -name '*.bin'); do same "$WORK/planes-fp8split-bf16-deepseek_v3/$file" "$WORK/planes-before/$file"; done
@@ -169,4 +217,6 @@ expect 0 repack-experts finish -q "$WORK/open" --from "$WORK/whole" "$WORK/finis
 prints ' 0 errors, '
 expect 0 verify-ckpt-id audit -q "$WORK/finished" --against "$WORK/whole"
 expect 0 build "$WORK/finished" "$WORK/planes-finished"
+# What is to be translated is not said to be built next.
+expect 0 repack-experts finish "$C/ct-nvfp4a16-deepseek_v3" --from "$C/ct-nvfp4a16-deepseek_v3" "$WORK/finished-ct"; says 'next: repack-experts translate'
 finish

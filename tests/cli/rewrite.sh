@@ -82,12 +82,14 @@ make floats fused=yes
 edit 'for t in tensors.values():
   if len(t.shape) == 3: t.shape[1:] = t.shape[:0:-1]'
 expect 1 repack-experts quantize s t --to nvfp4; says 'stores the matrix transposed'
+verify-ckpt-id audit -q s >out; grep -q 'experts.not-quantized: .*stores the matrix transposed' out || fail "audit advises what is refused"
 make floats
 edit 'for n in [n for n in tensors if "experts.0.gate_proj" in n]: t = tensors[n]; t.data = t.data[:100] + b"\x80\xff" + t.data[102:]'
 expect 1 repack-experts quantize s t --to mxfp4; says "element \[0, 50\] of 'model.layers.[12].mlp.experts.0.gate_proj' is -inf"
 make floats block=block_sparse_moe
 edit 'config["intermediate_size"] = config.pop("moe_intermediate_size"); config["model_type"] = "mixtral"'
 expect 1 repack-experts quantize s t --to nvfp4; says 'block_sparse_moe in the names of mixtral.*does not serve'
+grep -q 'quantized already' "$WORK/err" && fail "floats are said to be quantized already"
 
 # translate: all modules are equal in float64, and planes can be made.
 translated() {
@@ -109,6 +111,41 @@ import json
 c = json.load(open("t/config.json"))
 assert c["expert_dtype"] == "fp4" and c["quantization_config"]["quant_method"] == "fp8", c
 PY
+# The MXFP4 experts of DeepSeek-V4's drafters are served, too.
+expect 1 repack-experts translate "$GOLDEN/ds4-mini/checkpoint" n; says 'there is nothing to translate'; absent n
+# What could not be built afterwards is not translated: a lost scale, a lost expert, an expert that is not quantized.
+refused() { edit "$1"; expect 1 repack-experts translate s t; says "$2"; absent t; }
+make ct-nvfp4; refused 'del tensors["model.layers.2.mlp.experts.1.up_proj.weight_global_scale"]' \
+  "up_proj' has neither weight_scale_2 nor weight_global_scale"
+LOSE='for n in [n for n in tensors if ".layers.2.mlp.experts.1.up_proj." in n]: del tensors[n]'
+make ct-nvfp4; refused "$LOSE" "'model.layers.2.mlp.experts' has 8 quantized expert weights; 3 experts x 3 = 9 were expected"
+expect 3 verify-ckpt-id audit -q s; prints '^error +experts.incomplete: 2 layers x 3 experts x 3 make 18 weights, the shards hold 17'
+make ct-nvfp4; refused "$LOSE
+tensors['model.layers.2.mlp.experts.1.up_proj.weight'] = tensors['lm_head.weight']" 'some of its experts are BF16, not quantized.*repack-experts quantize'
+expect 3 verify-ckpt-id audit -q s; prints '^error +experts.layout: some of its experts are BF16'
+make ct-nvfp4
+edit 'tensors["model.layers.1.mlp.experts.0.up_proj.weight_global_scale"].data = b"\0\0\x80\x7f"'
+expect 1 repack-experts translate s t; says 'element 0 is inf.*all weights of this module are zero; repack-experts quantize'
+expect 3 verify-ckpt-id audit -q s; prints '^error +experts.all-zero: 1 tensors of global scales'
+for scale in '\0\0\0\0' '\0\0\xc0\x7f'; do
+  rm -rf t; edit "tensors['model.layers.1.mlp.experts.0.up_proj.weight_global_scale'].data = b'$scale'"
+  expect 1 repack-experts translate s t; says 'element 0 is (0|nan); a finite scale'
+  expect 3 verify-ckpt-id audit -q s; prints '^error +experts.scale-nonfinite: 1 tensors of global scales of experts are 0 or NaN'
+done
+make ct-nvfp4-act
+edit 'tensors["model.layers.1.mlp.experts.0.up_proj.input_global_scale"].data = b"\0\0\x80\x7f"'
+expect 1 repack-experts translate s t; says 'element 0 is inf.*calibrate with samples that reach all experts'
+absent t/model.safetensors.index.json; rm -rf t
+# A scale of the right layout in another type; fused integers.
+translated ct-nvfp4; rm -rf s; mv t s
+edit 't = tensors["model.layers.1.mlp.experts.0.up_proj.weight_scale_2"]; t.dtype = "BF16"; t.data = t.data[2:]'
+expect 1 build-planescache s --out p --ckpt-id pin; says 'weight_scale_2.* is BF16 .*repack-experts translate SOURCE TARGET widens it'; absent p
+expect 0 repack-experts translate -q s t; planes
+make nvfp4-fused; edit 'for n, t in tensors.items():
+  if len(t.shape) == 3 and t.dtype == "U8": t.dtype = "I32"; t.shape[2] //= 4
+del config["quantization_config"]'
+expect 1 repack-experts translate s t; says 'packed integers.*repack-experts quantize SOURCE'; absent t
+expect 3 verify-ckpt-id audit -q s; prints '^error +experts.layout: .*packed integers'
 # The closed form ends where e4m3 does.
 translated ct-mxfp4 top=200 spread=17
 make ct-mxfp4 top=60 spread=18
@@ -117,8 +154,9 @@ expect 3 repack-experts translate -q s t --lossy --gate; prints 'FAILED'
 planes
 
 # What nothing makes served is named everywhere, with what to do instead.
-for entry in "gptq GPTQ" "awq AWQ" "int8 int8" "int4 pack-quantized" "ct-channel scale for each row" "ct-tensor one scale for a tensor" \
-  "fbgemm fbgemm_fp8" "modelopt-fp8 modelopt FP8" "ct-mxfp8 MXFP8" "modelopt-mxfp8 MXFP8"; do
+for entry in "gptq GPTQ" "awq AWQ" "bnb bitsandbytes" "hf-fp8-tensor one scale for a tensor" \
+  "int8 int8" "int4 pack-quantized" "ct-channel scale for each row" "ct-tensor one scale for a tensor" \
+  "fbgemm fbgemm_fp8" "modelopt-fp8 modelopt FP8" "ct-mxfp8 MXFP8" "modelopt-mxfp8 MXFP8" "ar-mxfp8 MXFP8 \(auto-round mxfp8\)"; do
   make "${entry%% *}"
   for command in "repack-experts translate s t" "repack-experts quantize s t --to nvfp4" "repack-experts analyze s" \
     "build-planescache s --out t --ckpt-id pin"; do

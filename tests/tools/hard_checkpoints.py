@@ -336,13 +336,20 @@ def make_unserved(kind, tensors, rng, config, modules, ignore):
             put(tensors, s + ".qweight", "I32", rng.integers(0, 1 << 31, (rows, cols // 8)).astype(np.uint32))
             put(tensors, s + ".qzeros", "I32", rng.integers(0, 1 << 31, (rows, cols // 64)).astype(np.uint32))
             put(tensors, s + ".scales", "F16", rng.integers(0, 1 << 14, (rows, cols // 32)).astype(np.uint16))
+        elif kind == "bnb":
+            put(tensors, s + ".weight", "U8", rng.integers(0, 256, (rows * cols // 2, 1)).astype(np.uint8))
+            put(tensors, s + ".weight.absmax", "F32", rng.uniform(1e-4, 1e-2, rows * cols // 64).astype(np.float32))
+            put(tensors, s + ".weight.quant_map", "F32", np.linspace(-1, 1, 16, dtype=np.float32))
+        elif kind == "hf-fp8-tensor":
+            put(tensors, s + ".weight", "F8_E4M3", e4m3_bytes(rng, rows, cols))
+            put(tensors, s + ".weight_scale_inv", "F32", np.array(0.01, np.float32))
         elif kind == "int8":
             put(tensors, s + ".weight", "I8", rng.integers(0, 256, (rows, cols)).astype(np.uint8))
             put(tensors, s + ".weight_scale", "BF16", rng.integers(0, 1 << 14, (rows, 1)).astype(np.uint16))
         elif kind == "int4":
             put(tensors, s + ".weight_packed", "I32", rng.integers(0, 1 << 31, (rows, cols // 8)).astype(np.uint32))
             put(tensors, s + ".weight_scale", "BF16", rng.integers(0, 1 << 14, (rows, cols // 32)).astype(np.uint16))
-        elif kind in ("ct-channel", "fbgemm", "ct-tensor", "modelopt-fp8", "ct-mxfp8", "modelopt-mxfp8"):
+        elif kind in ("ct-channel", "fbgemm", "ct-tensor", "modelopt-fp8", "ct-mxfp8", "modelopt-mxfp8", "ar-mxfp8"):
             put(tensors, s + ".weight", "F8_E4M3", e4m3_bytes(rng, rows, cols))
             if kind.endswith("mxfp8"):
                 put(tensors, s + ".weight_scale", "U8", rng.integers(100, 130, (rows, cols // 32)).astype(np.uint8))
@@ -354,6 +361,8 @@ def make_unserved(kind, tensors, rng, config, modules, ignore):
     fp8 = {"strategy": "tensor" if kind == "ct-tensor" else "channel"}
     config["quantization_config"] = {
         "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 32}, "awq": {"quant_method": "awq", "bits": 4, "group_size": 32},
+        "bnb": {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
+        "hf-fp8-tensor": {"quant_method": "fp8", "activation_scheme": "static", "weight_block_size": None},
         "int8": compressed({"group_0": {"targets": ["Linear"], "weights": weights(8, "int", strategy="channel")}}, "int-quantized", ignore),
         "int4": compressed({"group_0": {"targets": ["Linear"], "weights": weights(4, "int", strategy="group", group_size=32)}},
                            "pack-quantized", ignore),
@@ -361,6 +370,7 @@ def make_unserved(kind, tensors, rng, config, modules, ignore):
         "ct-tensor": compressed({"group_0": {"targets": ["Linear"], "weights": weights(8, **fp8)}}, "float-quantized", ignore),
         "ct-mxfp8": compressed({"group_0": {"targets": ["Linear"], "weights": weights(8, strategy="group", group_size=32)}},
                                "mxfp8-quantized", ignore),
+        "ar-mxfp8": {"quant_method": "auto-round", "bits": 8, "data_type": "mx_fp", "group_size": 32, "act_bits": 8},
         "fbgemm": {"quant_method": "fbgemm_fp8", "modules_to_not_convert": ["lm_head"]},
         "modelopt-fp8": {"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["lm_head"]},
         "modelopt-mxfp8": {"quant_method": "modelopt", "quant_algo": "MXFP8", "ignore": ["lm_head"]}}[kind]
