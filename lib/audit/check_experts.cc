@@ -96,7 +96,7 @@ bool too_large(const Context& context, const Checkpoint& checkpoint, const Model
 
 void check_scales(const Context& context, const Checkpoint& checkpoint, const Model& model,
                   Findings& findings) {
-  Tally nonfinite, zero, subnormal, unequal, all_zero, large;
+  Tally nonfinite, zero, wholly_zero, subnormal, unequal, all_zero, large;
   const std::uint64_t experts = model.geometry.experts;
   parallel_for(model.layers.size() * experts, context.threads, [&](std::size_t i, int) {
     context.check_stop();
@@ -116,6 +116,8 @@ void check_scales(const Context& context, const Checkpoint& checkpoint, const Mo
         continue;
       }
       note(*tensors.scale, counts);
+      if (std::all_of(scales.begin(), scales.end(), [](std::uint8_t byte) { return byte == 0; }))
+        wholly_zero.add(tensors.scale->name);
       if (too_large(context, checkpoint, model, tensors, scales)) large.add(tensors.weight->name);
       if (tensors.scale_2 == nullptr) continue;
       ScaleCounts of_tensor;
@@ -145,6 +147,11 @@ void check_scales(const Context& context, const Checkpoint& checkpoint, const Mo
   zero.report(findings, "experts.scale-zero", Severity::warning, "of expert scales hold zeros",
               "whole blocks of weights are zero",
               "compare with the source; some exporters write 0 for empty blocks");
+  wholly_zero.report(
+      findings, "experts.scale-wholly-zero", Severity::warning, "of expert scales are zero from end to end",
+      "the weights below them are zero, or 2^-127 of what their codes say: the scales were never "
+      "written, or the download left a hole",
+      "compare with the source; where that differs, export or download the shard again");
   subnormal.report(findings, "experts.scale-subnormal", Severity::note,
                    "of expert scales hold subnormal values",
                    "kernels that flush subnormals lose these blocks",
@@ -185,9 +192,77 @@ void check_zero_signs(const Context& context, const Checkpoint& checkpoint, cons
                                         : "leave --zero-mode at auto, which balances them");
 }
 
+// weights: how many there are of single experts, by layer.
+void check_counts(const Inventory& inventory, const std::map<std::uint64_t, std::uint64_t>& weights,
+                  Findings& findings) {
+  std::uint64_t experts = 0, found = 0;
+  try {
+    experts = config_geometry(inventory.config, inventory.path(std::string(kConfigName))).experts;
+  } catch (const Error&) {
+    return;  // check_experts reports it
+  }
+  Several incomplete;
+  for (const auto& [layer, count] : weights) {
+    found += count;
+    if (count != experts * kProjections) incomplete.add(fmt::format("{}, with {}", layer, count));
+  }
+  if (incomplete)
+    findings.push_back(
+        {"experts.incomplete", Severity::error,
+         fmt::format(
+             "{} layers x {} experts x {} make {} weights, the shards hold {}; {} layers have another "
+             "number, the first is layer {}",
+             weights.size(), experts, kProjections, weights.size() * experts * kProjections, found,
+             incomplete.count, incomplete.first),
+         "the router sends tokens to experts that are not there", "export or download the checkpoint again"});
+}
+
+// The weights of experts in a layout that is to be translated, where each has tensors of its own.
+void check_packed_counts(const Inventory& inventory, Findings& findings) {
+  std::map<std::uint64_t, std::uint64_t> weights;
+  for (const auto& [name, tensor] : inventory.tensors) {
+    const TensorName parsed = parse_tensor_name(name, inventory.layers(), tensor.shape.size());
+    const bool single = parsed.kind == TensorName::Kind::expert ||
+                        (parsed.kind == TensorName::Kind::strange_expert && parsed.main_layer);
+    if (single && quantized(tensor) && (name.ends_with(".weight") || name.ends_with(".weight_packed")))
+      ++weights[parsed.layer];
+  }
+  check_counts(inventory, weights, findings);
+}
+
+// The global scales of llm-compressor's experts, whose reciprocals translate takes.
+void check_global_scales(const Context& context, const Inventory& inventory, Findings& findings) {
+  std::vector<const Tensor*> scales;
+  for (const auto& [name, tensor] : inventory.tensors)
+    if (name.ends_with(".weight_global_scale") && tensor.dtype == Dtype::f32 && tensor.size == 4)
+      if (const TensorName parsed = parse_tensor_name(name, inventory.layers(), tensor.shape.size());
+          parsed.main_layer && parsed.kind == TensorName::Kind::strange_expert)
+        scales.push_back(&tensor);
+  Tally infinite, useless;
+  parallel_for(scales.size(), context.threads, [&](std::size_t i, int) {
+    context.check_stop();
+    std::vector<std::uint8_t> bytes(4);
+    File::open_read(context.os, inventory.shard_path(*scales[i])).read(bytes, scales[i]->offset);
+    const float scale = f32_at(bytes, 0);
+    if (std::isinf(scale))
+      infinite.add(scales[i]->name);
+    else if (scale == 0 || std::isnan(scale))
+      useless.add(scales[i]->name);
+  });
+  infinite.report(findings, "experts.all-zero", Severity::error,
+                  "of global scales of experts are infinite: all weights of the expert are zero, and the "
+                  "quantizer divided by 0",
+                  "translation refuses them, serving answers with NaN",
+                  "quantize the source again with repack-experts quantize, which gives such experts finite "
+                  "scales");
+  useless.report(
+      findings, "experts.scale-nonfinite", Severity::error, "of global scales of experts are 0 or NaN",
+      "translation refuses them, as no weight has a value", "export or download the checkpoint again");
+}
+
 // Whether the builders read the layout. A checkpoint that is not quantized yet, or has another layout, is not
 // damaged: one finding says what it is and what to do next, and the other checks of experts are skipped.
-bool check_layout(const Inventory& inventory, Findings& findings) {
+bool check_layout(const Context& context, const Inventory& inventory, Findings& findings) {
   std::vector<const Tensor*> tensors;
   for (const auto& [name, tensor] : inventory.tensors) tensors.push_back(&tensor);
   const LayoutVerdict verdict = judge_layout(inventory.config, tensors);
@@ -206,6 +281,8 @@ bool check_layout(const Inventory& inventory, Findings& findings) {
       findings.push_back({"experts.layout", Severity::warning, verdict.sentence,
                           "neither the engine nor the builders read this layout",
                           "translate it: nothing is lost"});
+      check_packed_counts(inventory, findings);
+      check_global_scales(context, inventory, findings);
       return false;
     case Lead::none:
       break;
@@ -264,26 +341,7 @@ void check_names(const Inventory& inventory, Findings& findings) {
                      other->second.second.size(), other->second.first),
          "a layer was left out of quantization, or quantized twice", "quantize all expert layers alike"});
   }
-  std::uint64_t experts = 0, found = 0;
-  try {
-    experts = config_geometry(inventory.config, inventory.path(std::string(kConfigName))).experts;
-  } catch (const Error&) {
-    return;  // check_experts reports it
-  }
-  Several incomplete;
-  for (const auto& [layer, count] : weights) {
-    found += count;
-    if (count != experts * kProjections) incomplete.add(fmt::format("{}, with {}", layer, count));
-  }
-  if (incomplete)
-    findings.push_back(
-        {"experts.incomplete", Severity::error,
-         fmt::format(
-             "{} layers x {} experts x {} make {} weights, the shards hold {}; {} layers have another "
-             "number, the first is layer {}",
-             weights.size(), experts, kProjections, weights.size() * experts * kProjections, found,
-             incomplete.count, incomplete.first),
-         "the router sends tokens to experts that are not there", "export or download the checkpoint again"});
+  check_counts(inventory, weights, findings);
 }
 
 // Whether planes of this geometry divide among `world` ranks,
@@ -315,7 +373,7 @@ void check_serving(const Inventory& inventory, const Model& model, std::uint64_t
 
 std::optional<Experts> check_experts(const Context& context, const Inventory& inventory, std::uint64_t world,
                                      Findings& findings) {
-  if (!check_layout(inventory, findings)) return std::nullopt;
+  if (!check_layout(context, inventory, findings)) return std::nullopt;
   check_names(inventory, findings);
   try {
     const Checkpoint checkpoint = Checkpoint::open(context, inventory.directory);

@@ -137,7 +137,7 @@ class Comparison {
     for (const auto& [name, tensor] : source_.tensors) sort_out(name, tensor);
     for (const auto& [name, tensor] : here_.tensors)
       if (source_.find(name) == nullptr && !in_source_.contains(bare(name)) && !expert_of(here_, tensor).is &&
-          !is_side_tensor(name))
+          !is_side_tensor(name) && !is_packed_in_source(name))
         added_.add(name);
     report_presence();
     compare();
@@ -153,6 +153,10 @@ class Comparison {
     if (const Tensor* tensor = here_.find(name)) return tensor;
     const auto at = by_bare_.find(bare(name));
     return at == by_bare_.end() ? nullptr : at->second;
+  }
+  // Whether it is a weight that the source has as weight_packed.
+  bool is_packed_in_source(const std::string& name) const {
+    return name.ends_with(".weight") && in_source_.contains(bare(name) + "_packed");
   }
   // Whether the tensor's module is quantized in this checkpoint, under any prefix.
   bool is_quantized(const std::string& name) const { return quantized_.contains(bare(module_of(name))); }

@@ -166,7 +166,8 @@ Inventory take_inventory(const Context& context, const std::string& directory,
   if (names.empty())
     findings.push_back({"shards.none", Severity::error, "the directory has no safetensors shards",
                         "there is nothing to convert",
-                        "give the directory that the shards were downloaded to"});
+                        "give the directory that the shards were downloaded to" +
+                            checkpoints_below(context.os, directory, "; ")});
 
   Several twice, denied;
   for (const std::string& name : names) {

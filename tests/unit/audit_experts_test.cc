@@ -104,6 +104,20 @@ TEST_CASE("experts.scale-zero: a block whose weights are all zero") {
   CHECK(bench.codes() == Codes{"experts.scale-zero"});
 }
 
+TEST_CASE("experts.scale-wholly-zero: scales that were never written, whatever zero means in their type") {
+  const auto zeroed = [](const Style& family, const char* projection, const char* scale) {
+    AuditBench bench(family);
+    std::string& bytes = bench.of(bench.expert(0, projection, scale));
+    std::fill(bytes.begin(), bytes.end(), '\0');
+    return bench.codes();
+  };
+  CHECK(zeroed(kMxfp4, "w1", "scale") == Codes{"experts.scale-wholly-zero"});
+  CHECK(zeroed(kNvfp4, "up_proj", "weight_scale") ==
+        Codes{"experts.scale-wholly-zero", "experts.scale-zero"});
+  CHECK(zeroed(kFp8, "down_proj", "weight_scale_inv") ==
+        Codes{"experts.scale-wholly-zero", "experts.scale-zero"});
+}
+
 TEST_CASE("experts.scale-subnormal is a note") {
   AuditBench bench(kFp8);
   bench.with_notes = true;
