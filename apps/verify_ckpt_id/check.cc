@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "checkpoint/fingerprint.h"
 #include "checkpoint/identity.h"
+#include "checkpoint/pin.h"
 #include "common/flag_values.h"
 #include "common/geometry_flags.h"
 #include "store/place.h"
@@ -204,6 +205,11 @@ void print_environment(Context& context, const CheckOptions& options, const Boot
                 "the engine has one VLLM_MOE_W2_STORE_DIR for all ranks of a machine, and here each has its "
                 "own: put links to all packs and locks into one directory, or print what one rank needs with "
                 "--rank; serve.sh mounts them together");
+  if (const auto store_dir = verdict.environment.find("VLLM_MOE_W2_STORE_DIR");
+      store_dir != verdict.environment.end() && stripped(store_dir->second) != store_dir->second)
+    throw Error(ErrorCode::usage, store_dir->second,
+                "ends with white space, which the engine strips from VLLM_MOE_W2_STORE_DIR: it would look in "
+                "another directory; rename it, or give a link to it");
   for (const std::vector<std::string>* lines :
        {&verdict.findings.problems, &verdict.findings.warnings, &verdict.findings.notes})
     for (const std::string& line : *lines) context.progress.say(line);
@@ -257,9 +263,14 @@ int run(Context& context, const CheckOptions& options) {
   BootVerdict verdict;
   std::optional<SampleReport> sample;
   SourceCheck sources;
+  std::string uncut;  // what to do where the configuration counts other layers than files are made for
   const auto probe_with = [&](std::optional<KnownModel> model) {
     if (configuration && model) {
+      const std::uint64_t layers = model->geometry.layers;
       model = as_configured(std::move(*model), configuration->settings, findings);
+      if (model->geometry.layers != layers)
+        uncut = fmt::format(
+            "remove VLLM_MOE_W2_NUM_LAYERS from the configuration: files are made for all {} layers", layers);
       boot.drafts = model->geometry.drafts;
     }
     verdict = probe(context.os, store, boot, model);
@@ -301,12 +312,16 @@ int run(Context& context, const CheckOptions& options) {
   const bool good =
       verdict.hit() && (!sample || sample->differences.empty()) &&
       std::all_of(contents.begin(), contents.end(), [](const UnitReport& one) { return one.ok(); });
-  const std::vector<std::string> to_do = verdict.hit()
-                                             ? std::vector<std::string>{}
-                                             : boot_advice(context.os, verdict, store, options.checkpoint);
+  std::vector<std::string> to_do;
+  if (!verdict.hit() && !uncut.empty())
+    to_do = {uncut};
+  else if (!verdict.hit())
+    to_do = boot_advice(context.os, verdict, store, options.checkpoint);
   if (good)
     verdict.environment = environment_of(
         verdict, store, configuration ? configuration->environment : Environment{}, serve.gpu_bytes);
+  if (good && !configuration && options.print_env == "shell")
+    find_left_over(of_this_process(), verdict.environment, verdict.findings);
 
   if (options.json) {
     Json out = to_json(verdict);

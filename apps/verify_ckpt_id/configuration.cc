@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::uint64_t kMostText = 1 << 20;
 
+}  // namespace
+
 Environment of_this_process() {
   Environment out;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -22,8 +24,6 @@ Environment of_this_process() {
   }
   return out;
 }
-
-}  // namespace
 
 void add_configuration_flags(CLI::App& app, ConfigurationFlags& flags) {
   app.add_option("--for", flags.mode,

@@ -17,6 +17,8 @@ struct ConfigurationFlags {
   bool from_environment = false;
 };
 
+Environment of_this_process();
+
 void add_configuration_flags(CLI::App& app, ConfigurationFlags& flags);
 
 // A configuration and the environment it was read from.

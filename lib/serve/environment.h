@@ -54,6 +54,10 @@ EngineSettings read_settings(const Environment& environment, Findings& findings)
 // values in quotes, which docker passes on.
 void find_misspelled(const Environment& environment, Findings& findings);
 
+// Warns of variables that decide about files, are set in `own` and would stay as they are there when a shell
+// evaluates `printed`.
+void find_left_over(const Environment& own, const Environment& printed, Findings& findings);
+
 // What ENGINE.md section 4 says must be printed.
 struct Serving {
   format::Mode mode = format::Mode::resident;

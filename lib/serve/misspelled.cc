@@ -1,4 +1,4 @@
-// Finds misspelled variables, which the engine silently ignores.
+// Finds misspelled variables, which the engine silently ignores, and those that are set already.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -130,6 +130,17 @@ void find_misspelled(const Environment& environment, Findings& findings) {
     if (const std::string wanted = meant(name); !wanted.empty())
       findings.warnings.push_back(fmt::format(
           "{} is not a variable of the engine, which ignores it; did you mean {}?", name, wanted));
+  }
+}
+
+void find_left_over(const Environment& own, const Environment& printed, Findings& findings) {
+  for (const std::string_view deciding : kDeciding) {
+    const auto found = own.find(fmt::format("{}_{}", kPrefix, deciding));
+    if (found != own.end() && !printed.contains(found->first))
+      findings.warnings.push_back(fmt::format(
+          "{}={} is set here already and is not part of what is printed: unset it before the engine starts, "
+          "which would open other files",
+          found->first, found->second));
   }
 }
 

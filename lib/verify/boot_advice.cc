@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <set>
 
 #include "base/file.h"
+#include "base/file_status.h"
 #include "base/paths.h"
 #include "base/text.h"
 
@@ -23,13 +26,16 @@ class Advice {
         checkpoint_(checkpoint.empty() ? "CHECKPOINT" : shell_quoted(real_path(checkpoint))) {}
 
   std::vector<std::string> commands() {
-    std::set<std::uint64_t> caches;  // ranks whose directories are missing
+    std::set<std::uint64_t> caches;  // ranks whose directories or drafter layers are missing
     for (const CacheVerdict& cache : verdict_.caches) {
       if (cache.hit() || !cache.unread.empty()) continue;
-      if (exists(os_, cache.path))
-        repair(cache.path);
+      const bool drafts = lacks_drafts(cache);
+      if (drafts || !exists(os_, cache.path)) caches.insert(cache.rank);
+      if (!exists(os_, cache.path) || (drafts && only_drafts_miss(cache))) continue;
+      if (const auto denied = denied_in(cache); !denied.empty())
+        grant(denied, "r");
       else
-        caches.insert(cache.rank);
+        repair(cache.path);
     }
     if (!caches.empty())
       build(
@@ -40,8 +46,10 @@ class Advice {
     for (const PackVerdict& pack : verdict_.packs) {
       if (pack.hit()) continue;
       const std::string stem = format::stem_of_pack(pack.path);
-      if (exists(os_, pack.path) || exists(os_, format::sidecar_file(stem)) ||
-          exists(os_, format::pack_manifest_file(stem)))
+      if (const auto denied = denied_in_pack(stem); !denied.empty())
+        grant(denied, "rw");
+      else if (exists(os_, pack.path) || exists(os_, format::sidecar_file(stem)) ||
+               exists(os_, format::pack_manifest_file(stem)))
         repair(parent_of(pack.path));
       else
         packs[pack.rank].insert(std::string(format::name(pack.tier)));
@@ -58,6 +66,73 @@ class Advice {
   }
 
  private:
+  // Whether the file is there and this user may not open it so, whatever it holds.
+  bool denied(const std::string& path, int mode) const {
+    return exists(os_, path) && !accessible(os_, path, mode) &&
+           (errno == EACCES || errno == EPERM || errno == EROFS);
+  }
+
+  // A cache may have been built without drafters, so nothing tells repair that they belong to it.
+  bool is_draft(const LayerVerdict& layer) const { return layer.index >= verdict_.model->geometry.layers; }
+  bool lacks_drafts(const CacheVerdict& cache) const {
+    return std::any_of(cache.layers.begin(), cache.layers.end(), [&](const LayerVerdict& layer) {
+      return is_draft(layer) && !layer.parts.empty() &&
+             std::none_of(layer.parts.begin(), layer.parts.end(),
+                          [&](const PartVerdict& part) { return exists(os_, part.path); });
+    });
+  }
+  bool only_drafts_miss(const CacheVerdict& cache) const {
+    return std::all_of(cache.layers.begin(), cache.layers.end(),
+                       [&](const LayerVerdict& layer) { return layer.hit() || is_draft(layer); });
+  }
+
+  std::vector<std::string> denied_in(const CacheVerdict& cache) const {
+    std::vector<std::string> out;
+    if (const std::string meta = join(cache.path, format::kMetaName); denied(meta, R_OK)) out.push_back(meta);
+    for (const LayerVerdict& layer : cache.layers)
+      for (const PartVerdict& part : layer.parts)
+        if (denied(part.path, R_OK)) out.push_back(part.path);
+    return out;
+  }
+
+  // The engine opens pack and lock for reading and writing.
+  std::vector<std::string> denied_in_pack(const std::string& stem) const {
+    std::vector<std::string> out;
+    for (const std::string& path : {format::sidecar_file(stem), format::pack_manifest_file(stem)})
+      if (denied(path, R_OK)) out.push_back(path);
+    for (const std::string& path : {format::pack_file(stem), format::lock_file(stem)})
+      if (denied(path, R_OK | W_OK)) out.push_back(path);
+    return out;
+  }
+
+  // Files in one directory that this user may not open. mode: chmod's letters. Only their owner can change
+  // modes, so a command is printed only if all of them are this user's.
+  void grant(std::vector<std::string> files, const std::string& mode) {
+    if (!accessible(os_, files.front(), W_OK) && errno == EROFS) {
+      const std::string directory = shell_quoted(real_path(parent_of(files.front())));
+      add(
+          fmt::format("mount {} so that it can be written to, or copy it to where it can: the engine opens "
+                      "packs for writing",
+                      directory));
+      return;
+    }
+    const auto owner = [&](const std::string& path) { return status(os_, path).st_uid; };
+    const bool ours = std::all_of(files.begin(), files.end(),
+                                  [&](const std::string& path) { return owner(path) == geteuid(); });
+    const std::string first = owner_and_mode(status(os_, files.front()));
+    constexpr std::size_t kFew = 4;
+    const bool many = files.size() > kFew;
+    if (many) files = {parent_of(files.front())};
+    for (std::string& path : files) path = shell_quoted(real_path(path));
+    if (ours)
+      add(fmt::format("chmod {}u+{}{} {}", many ? "-R " : "", mode, many ? "X" : "", fmt::join(files, " ")));
+    else
+      add(fmt::format(
+          "let the engine's user {} {}{} ({}), or check as that user: the content is not in "
+          "question",
+          mode == "r" ? "read" : "read and write", many ? "what is in " : "", fmt::join(files, " "), first));
+  }
+
   void repair(const std::string& path) {
     add(fmt::format("verify-ckpt-id repair {} --checkpoint {}", shell_quoted(real_path(path)), checkpoint_));
   }

@@ -38,6 +38,17 @@ import json, sys
 meta = json.load(open(sys.argv[1])); meta["world"] = 3; json.dump(meta, open(sys.argv[1], "w"))
 END
 boots --planescache d/c --ckpt-id "it's prod" --config "$CK"
+# Drafters: a cache that was built without them, and one with a damaged layer besides.
+CK=$GOLDEN/ds4-dspark-mini/checkpoint
+expect 0 build-planescache "$CK" -o dspark/c --store dspark/s --for resident --ckpt-id prod -q
+cp -a dspark d; boots --planescache d/dspark/c --store d/dspark/s --drafts 3
+cp -a dspark d; rm d/dspark/c/v2/*/*/layer0.sc2.bin; boots --planescache d/dspark/c --drafts 2
+CK=$GOLDEN/ds4-mini/checkpoint
+# A configuration that counts other layers than files are made for.
+for n in 1 99; do
+  expect 3 verify-ckpt-id check --planescache d/c --store d/s --env VLLM_MOE_W2=1 --env "VLLM_MOE_W2_CKPT_ID=it's prod" --env VLLM_MOE_W2_NUM_LAYERS=$n
+  [ "$(grep '^to do' "$WORK/out")" = 'to do: remove VLLM_MOE_W2_NUM_LAYERS from the configuration: files are made for all 2 layers' ] || fail "NUM_LAYERS: $(cat "$WORK/out")"
+done
 # The same as JSON; nothing is advised where another identity is meant.
 expect 3 verify-ckpt-id check --planescache d/c --world 2 --json
 python3 -c 'import json, sys; d = json.load(sys.stdin); assert d["to_do"][0].startswith("build-planescache CHECKPOINT --out "), d' <"$WORK/out" || fail "--json"
@@ -48,4 +59,27 @@ grep -q 'meta.json is missing; verify-ckpt-id verify .* tells what to do' err ||
 expect 0 verify-ckpt-id list --planescache d/c && says 'what to do: verify-ckpt-id verify d/c'
 expect 3 verify-ckpt-id verify d/c && sed -n 's/^  to do: //p' "$WORK/out" >advice && expect 0 bash -e advice && expect 0 verify-ckpt-id check --planescache d/c
 expect 0 verify-ckpt-id list --planescache d/c && ! grep 'what to do' "$WORK/err" || fail "advice without a reason"
+# What this user may not open is not damaged: its owner is told the command, another user whose it is.
+as() { setpriv --reuid=65534 --regid=65534 --clear-groups env "XDG_CACHE_HOME=$WORK/none" "$@"; }
+if [ "$(id -u)" = 0 ] && chmod 755 "$WORK" && as verify-ckpt-id --version >/dev/null 2>&1; then
+  fresh; chown -R 65534 d; chmod 444 d/s/*; chmod 000 $C/layer0.sc2.bin d/s/base*.json
+  boots_as() { as verify-ckpt-id check --planescache d/c --store d/s --tiers base,delta,fp4 >out 2>err; }
+  boots_as && fail "boots without permission"; sed -n 's/^to do: //p' out >advice
+  expect 3 as verify-ckpt-id repair d/s --checkpoint "$CK"; prints 'left +run this as a user who may read the manifest'
+  ! grep -q build-fp4-packs "$WORK/out" || fail "what cannot be read is to be built again"
+  expect 0 as bash -e advice || cat advice
+  boots_as || { fail "after: $(cat advice)"; tail -5 out; }
+  chown 0 d/s/fp4*.lock d/s/fp4*.pack $C/*; chmod 600 $C/*; boots_as && fail "boots with the files of another"
+  grep -q "^to do: let the engine's user read and write .*fp4.*\.lock (user root (0), mode 0[0-9]*)" out || fail "whose: $(cat out)"
+  grep -q "^to do: let the engine's user read .*meta.json" out || fail "whose: $(cat out)"
+  grep -q 'to do: .*repair' out && fail "repair cannot give permission"
+  if unshare -m true 2>/dev/null; then
+    fresh; unshare -m sh -c 'mount --bind d d && mount -o remount,bind,ro d && verify-ckpt-id check --store d/s' >out 2>err
+    grep -q '^to do: mount .*/d/s so that it can be written to' out || fail "read-only: $(cat out err)"
+  else
+    echo "SKIPPED: nothing can be mounted here"
+  fi
+else
+  echo "SKIPPED: files of another user (only root can act as another user, or others may not run the programs from here)"
+fi
 finish

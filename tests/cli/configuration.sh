@@ -90,6 +90,19 @@ for wrong in "--for host-split" "--bogus" "--env-file /nowhere"; do
   [ "$(cat out)" = false ] || fail "--print-env $wrong printed $(cat out)"
   [ -s err ] || fail "--print-env $wrong says nothing"
 done
+# What the shell has set before, and eval would leave.
+VLLM_MOE_W2_DELTA_SPLIT=1 VLLM_MOE_W2_GATE=0 VLLM_MOE_W2_CKPT_ID=old expect 0 check --planescache c/planes --store c/packs --for resident --print-env
+says '^VLLM_MOE_W2_DELTA_SPLIT=1 is set here already and is not part of what is printed: unset it'
+grep -q 'GATE\|CKPT_ID' err && fail "what is printed, or decides nothing, is not left over: $(cat err)"
+VLLM_MOE_W2_DELTA_SPLIT=1 expect 0 check --planescache c/planes --store c/packs --for resident --print-env=docker
+grep -q DELTA_SPLIT err && fail "an env file has its own environment"
+# The engine strips the name of the directory of packs and would look elsewhere; a link to it serves.
+mv c/packs 'c/packs ' && ln -s 'packs ' c/link
+expect 2 check --planescache c/planes --store 'c/packs ' --print-env
+[ "$(cat out)" = false ] && says 'c/packs : ends with white space, which the engine strips' || fail "a directory that the engine cannot name"
+expect 0 check --planescache c/planes --store c/link --print-env
+expect 0 check --planescache c/planes --store 'c/packs ' --for resident-2bit --print-env
+rm c/link && mv 'c/packs ' c/packs
 expect 0 check --print-env --help
 [ ! -s out ] || fail "help goes where eval reads"
 says 'print-env'
