@@ -15,8 +15,11 @@ void declare(CLI::App& app, RepairFlags& flags) {
   app.add_option("path", flags.request.paths, "Directories and manifests, as for verify")->required();
   app.add_option("--checkpoint", flags.request.checkpoint,
                  "Checkpoint that they were made from, to make damaged layers again");
-  app.add_option("--source", flags.request.source,
-                 "Directory that the chunks were packed from, to pack damaged parts again");
+  app.add_option(
+         "--source", flags.request.sources,
+         "Directory that the chunks were packed from, to pack damaged parts again; may be given several "
+         "times")
+      ->allow_extra_args(false);
   app.add_flag("-n,--dry-run", flags.request.dry_run, "Verify, and show what would be done; change nothing");
   app.add_flag("--group-shared", flags.group_shared,
                "Share what is written and its locks with the group of the directory");

@@ -120,6 +120,10 @@ std::string build_again(const Unit& unit) {
                      name ? name->rank : 0);
 }
 
+bool manifest_denied(const Context& context, const Unit& unit) {
+  return exists(context.os, unit.manifest_path) && !accessible(context.os, unit.manifest_path, R_OK);
+}
+
 void advise(const Context& context, UnitReport& report) {
   const Unit& unit = report.unit;
   const std::string path = shell_quoted(real_path(exists(context.os, unit.path) ? unit.path : unit.root));
@@ -130,7 +134,7 @@ void advise(const Context& context, UnitReport& report) {
   }
   constexpr const char* kMayRead =
       "run this as a user who may read all of it; nothing is known of what cannot be read";
-  if (exists(context.os, unit.manifest_path) && !accessible(context.os, unit.manifest_path, R_OK)) {
+  if (manifest_denied(context, unit)) {
     report.to_do.push_back(kMayRead);
     return;
   }

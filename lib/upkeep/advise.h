@@ -12,6 +12,9 @@ namespace planesmith {
 // here, in the order in which they are to be run; or sentences.
 void advise(const Context& context, UnitReport& report);
 
+// Whether the manifest is there and this user may not read it: nothing is known of the unit then.
+bool manifest_denied(const Context& context, const Unit& unit);
+
 // What to do about a directory, link or owner where a file was expected, which no program decides: a command.
 // Empty: it is none of these.
 std::string decision(const Context& context, const Unit& unit, const Difference& difference);

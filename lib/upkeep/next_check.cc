@@ -18,6 +18,9 @@ void NextCheck::add(const UnitReport& report) {
     return;
   }
   const CacheFacts& facts = *report.manifest->facts;
+  // The engine reads no planes cache of this family.
+  if (unit.kind == ManifestKind::planescache && facts.family && !traits(*facts.family).has_cache)
+    others_ = true;
   identities_.insert({facts.ckpt_id, facts.world, facts.zero_mode});
   ranks_.insert(facts.rank);
 }

@@ -116,6 +116,10 @@ class Repair {
       item.left = report.to_do;
       return;
     }
+    if (manifest_denied(context_, report.unit)) {
+      item.left.push_back("run this as a user who may read the manifest");
+      return;
+    }
     for (const Difference& difference : report.result.differences) {
       if (difference.kind != Kind::size || report.unit.kind != ManifestKind::pack) continue;
       const std::uint64_t bytes = report.manifest->files.front().size;
@@ -334,14 +338,14 @@ class Repair {
       });
     }
     if (!others) return;
-    if (request_.source.empty() || !report.manifest) {
+    if (request_.sources.empty() || !report.manifest) {
       item.left = report.to_do;
       return;
     }
     const std::string manifest_path = report.unit.manifest_path;
     const chunks::ChunkManifest old = chunks::read_chunk_manifest(context_, manifest_path);
     chunks::PackOptions options;
-    options.sources = {request_.source};
+    options.sources = request_.sources;
     options.name = old.name;
     options.out = report.unit.root;
     options.part_size = old.part_size;
@@ -349,17 +353,22 @@ class Repair {
     options.level = old.level;
     options.sha256 = !old.parts.empty() && !old.parts.front().sha256.empty();
     options.recheck = true;
-    if (!old.layout.members().empty()) {
-      const std::string& first = old.layout.members().front().path;
-      const std::string top = first.substr(0, first.find('/'));
-      if (top != name_of(real_path(request_.source))) options.as = top;
+    std::set<std::string> tops;
+    for (const auto& member : old.layout.members()) tops.insert(member.path.substr(0, member.path.find('/')));
+    if (tops.size() > 1 && tops.size() != options.sources.size()) {
+      item.left.push_back(
+          fmt::format("{} holds {}: give --source once for each of them", old.name, fmt::join(tops, ", ")));
+      return;
     }
+    if (tops.size() == 1 && *tops.begin() != name_of(real_path(options.sources.front())))
+      options.as = *tops.begin();
+    const std::string sources = fmt::format("{}", fmt::join(options.sources, ", "));
     const auto pack_again = [&] { chunks::pack(chunks::plan_pack(options, context_), options, context_); };
-    act(item, fmt::format("pack what differs of {} again from {}", old.name, request_.source), pack_again);
+    act(item, fmt::format("pack what differs of {} again from {}", old.name, sources), pack_again);
     if (request_.dry_run || verify_unit(context_, report.unit, {.allow_extra = true}).ok()) return;
     // Packing the same source gives the same bytes.
     options.force = true;
-    act(item, fmt::format("pack all of {} again from {}", old.name, request_.source), pack_again);
+    act(item, fmt::format("pack all of {} again from {}", old.name, sources), pack_again);
   }
 
   const Source& source(std::uint64_t drafts) {

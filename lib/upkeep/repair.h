@@ -10,9 +10,9 @@
 namespace planesmith {
 
 struct RepairRequest {
-  std::vector<std::string> paths;  // as for find_units()
-  std::string checkpoint;          // to make planes again from; empty: none
-  std::string source;              // to pack parts of chunks again from; empty: none
+  std::vector<std::string> paths;    // as for find_units()
+  std::string checkpoint;            // to make planes again from; empty: none
+  std::vector<std::string> sources;  // to pack parts of chunks again from, as they were packed; may be empty
   bool dry_run = false;
 };
 

@@ -12,6 +12,15 @@ for world in 1 2; do
   follow build-fp4-packs ck -o "packs $world" --world $world --ckpt-id x --tiers base,delta
   follow build-fp4-packs --from-planescache "c $world" -o "from $world" --world $world
 done
+for mode in resident resident-split host host-split host-2bit; do follow build-fp4-packs ck -o "packs $mode" --for $mode --ckpt-id x; done
+# The engine reads no planes cache of FP8 experts, only packs of host modes.
+F8=$GOLDEN/glm-fp8-mini/checkpoint
+for mode in resident host host-2bit; do
+  follow build-planescache "$F8" -o "f8 $mode" --store "f8s $mode" --for $mode --ckpt-id x
+  follow build-fp4-packs "$F8" -o "f8p $mode" --for $mode --ckpt-id x
+done
+follow build-planescache "$F8" -o "f8 all" --store "f8s all" --tiers base,fp4 --ckpt-id x
+rm "f8 resident"/v2/*/*/layer1.sc2.bin; follow verify-ckpt-id repair "f8 resident" --checkpoint "$F8"
 ends build-planescache ck -o new --ckpt-id x -n
 follow build-planescache ck -o sign --zero-mode sign --fp4 quintal # the content id
 follow verify-ckpt-id rekey --from "an 'id'" --to "another \$id" --planescache "c 1" --store "s 1"

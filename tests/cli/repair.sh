@@ -59,4 +59,13 @@ printf X | dd of=d/parts/set.tar.zst.part.000 bs=1 seek=1000 conv=notrunc status
 expect 3 verify-ckpt-id verify d/parts && prints 'repair .* --source SOURCE'
 expect 0 verify-ckpt-id repair d/parts --source good/s
 expect 0 verify-ckpt-id verify d/parts
+# The same for a set of several directories, in any order, and for one that was packed under another name.
+expect 0 pack-chunks pack good/ck good/s --name two --out two -q --part-size 200kB --frame-size 16KiB
+expect 0 pack-chunks pack good/s --as other --name as --out as -q
+for set in two as; do printf X | dd of=$set/$set.tar.zst.part.000 bs=1 seek=1000 conv=notrunc status=none; done
+expect 3 verify-ckpt-id repair two --source good/s; prints 'left +two holds ck, s: give --source once for each of them'
+expect 0 verify-ckpt-id repair two --source good/s --source good/ck
+expect 0 verify-ckpt-id verify two
+expect 0 verify-ckpt-id repair as --source good/s
+expect 0 verify-ckpt-id verify as
 finish
