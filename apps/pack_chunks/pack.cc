@@ -111,6 +111,8 @@ int run(Context& context, const PackFlags& flags) {
     throw usage("--name and --out are required (or --stdout)");
   if (options.name.find('/') != options.name.npos || options.name == "." || options.name == "..")
     throw usage("--name: must be a file name without '/'");
+  if (has_control_characters(options.name))
+    throw usage("--name has control characters, which lists of digests cannot hold");
   if (flags.to_stdout && isatty(STDOUT_FILENO))
     throw usage("--stdout: standard output is a terminal; redirect it");
   context.progress.say(fmt::format("parts of at most {}, frames of {}, level {}",

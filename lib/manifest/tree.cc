@@ -61,8 +61,12 @@ bool has_target(const Manifest& manifest, const FileEntry& link) {
 
 bool is_of_tools(std::string_view name) {
   for (const std::string_view of_tools :
-       {".git", ".hg", ".svn", ".jj", ".bzr", "__pycache__", ".ipynb_checkpoints", ".DS_Store", "lost+found"})
+       {".git", ".hg", ".svn", ".jj", ".bzr", "__pycache__", ".ipynb_checkpoints", ".DS_Store", "Thumbs.db",
+        "desktop.ini", "lost+found"})
     if (name == of_tools) return true;
+  // What a removed file is called while it is open, on NFS and FUSE; a desktop's bin.
+  for (const std::string_view of_systems : {".nfs0", ".fuse_hidden", ".Trash-"})
+    if (name.starts_with(of_systems)) return true;
   return false;
 }
 

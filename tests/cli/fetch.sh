@@ -108,6 +108,18 @@ says "no set 'other'; its sets: set sub dir/a#b%20\?"
 expect 2 stock me/cache
 expect 1 env HF_ENDPOINT=file:///etc "$SOURCE/scripts/fetch.sh" me/cache set --no-unpack
 
+# parts that are missing on the hub: in the middle, before anything is fetched; at the end, when the archive is read
+mv $repo/set.tar.zst.part.001 aside
+: >hub/.requests
+expect 1 stock me/cache set --out gap $root
+says 'set\.tar\.zst\.part\.002: the part before it is missing on the hub'
+asked /resolve/ 0
+mv aside $repo/set.tar.zst.part.001
+last=$(ls $repo/set.tar.zst.part.* | tail -1); mv "$last" aside
+expect 1 stock me/cache set --out gap $root
+says 'the archive is not whole, a part is missing or damaged: tar: .'
+absent gap/tree; mv aside "$last"
+
 # a hostile archive, and directories that others have prepared
 hostile() {  # NAME: of the archive that is made from standard input
   rm -f $repo/bad.tar.zst.part.*

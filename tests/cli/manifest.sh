@@ -144,4 +144,10 @@ cp "$directory/manifest.json" published.json
 expect 3 verify-ckpt-id verify published.json --root other/v2/*/tp1-rank0 && prints "^identity +meta.json: is of identity 'C', the manifest of 'A B'" && prints '^1 differences'
 expect 0 build-planescache "$GOLDEN/ds4-mini/checkpoint" --out rebuilt --ckpt-id 'A B' -q
 expect 0 verify-ckpt-id verify published.json --root rebuilt/v2/*/tp1-rank0
+# What tools and systems leave in a directory is not its content.
+mkdir dropped && echo a >dropped/a && expect 0 verify-ckpt-id manifest dropped --out dropped.json
+mkdir -p dropped/.git dropped/.Trash-0 dropped/__pycache__
+for name in .git/x .Trash-0/x __pycache__/x .DS_Store Thumbs.db desktop.ini .nfs00000000012f3c7a00000001 .fuse_hidden0000a1; do echo x >"dropped/$name"; done
+expect 0 verify-ckpt-id verify dropped.json --root dropped
+echo x >dropped/.hidden; expect 3 verify-ckpt-id verify dropped.json --root dropped; prints '^extra +\.hidden'
 finish

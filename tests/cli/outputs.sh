@@ -19,6 +19,7 @@ verify-ckpt-id id ck >&- 2>err; [ $? = 1 ] || fail "results to a closed stream"
 build-planescache --generate zsh >/dev/full 2>err; [ $? = 1 ] || fail "completions on a full device"
 # --- a limit on the size of files is an error, too ---
 (ulimit -f 10; expect 1 "${CACHE[@]}" --out limited; says 'File too large')
+[ -z "$(find limited -name '*.tmp')" ] || fail "left: $(find limited -name '*.tmp')"
 absent limited/v2/*/tp1-rank0/manifest.json
 
 # --- names the user gives: devices, pipes and links stay what they are ---

@@ -92,6 +92,7 @@ absent old/manifest.set.json
 # refusals
 expect 2 pack-chunks pack src/tree --name set
 expect 2 pack-chunks pack src/tree --name a/b --out o
+expect 2 pack-chunks pack src/tree --name $'a\nb' --out o && says '--name has control characters'
 expect 2 pack-chunks pack src/tree --name set --out o --part-size 16gigs
 expect 2 pack-chunks pack src/tree --name set --out o --part-size 1MiB
 says 'never split'
