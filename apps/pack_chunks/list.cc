@@ -15,7 +15,7 @@ struct ListFlags {
 };
 
 void declare(CLI::App& app, ListFlags& flags) {
-  app.add_option("dir", flags.dir, "Directory of the manifest")->required();
+  app.add_option("DIR", flags.dir, "Directory of the manifest")->required();
   app.add_option("--name", flags.name, "Which set, where there are several");
   app.add_flag("--json", flags.json, "Print the result as JSON");
 }

@@ -20,7 +20,7 @@ struct PackFlags {
 };
 
 void declare(CLI::App& app, PackFlags& flags) {
-  app.add_option("sources", flags.options.sources,
+  app.add_option("SOURCE", flags.options.sources,
                  "Files and directories; named in the archive relative to their parent")
       ->required();
   app.add_option("--name", flags.options.name,

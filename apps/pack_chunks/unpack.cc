@@ -22,7 +22,7 @@ struct UnpackFlags {
 };
 
 void declare(CLI::App& app, UnpackFlags& flags) {
-  app.add_option("inputs", flags.inputs,
+  app.add_option("INPUT", flags.inputs,
                  "Directory of the parts, part files in any order, or - for standard input")
       ->required();
   app.add_option("--name", flags.name, "Which set, where there are several");

@@ -15,7 +15,7 @@ struct VerifyFlags {
 };
 
 void declare(CLI::App& app, VerifyFlags& flags) {
-  app.add_option("dir", flags.dir, "Directory of the parts and their manifest")->required();
+  app.add_option("DIR", flags.dir, "Directory of the parts and their manifest")->required();
   app.add_option("--name", flags.name, "Which set, where there are several");
   app.add_option("--hash", flags.hash,
                  "Digests to compare: xxh3, sha256 or both; the other one replaces one that was not recorded")

@@ -27,7 +27,7 @@ struct AnalyzeFlags {
 };
 
 void declare(CLI::App& app, AnalyzeFlags& flags) {
-  app.add_option("source", flags.analyze.source,
+  app.add_option("SOURCE", flags.analyze.source,
                  "Directory of a checkpoint of any family, or of BF16, F16 or F32 experts")
       ->required();
   app.add_option("--layers", flags.layers, "Only these layer indices, such as 0-2,7 (default: all)");

@@ -22,8 +22,8 @@ struct BuildOptions {
 
 void declare(CLI::App& app, BuildOptions& options) {
   RepackOptions& repack = options.repack;
-  app.add_option("source", repack.source, "Directory of an MXFP4 checkpoint")->required();
-  app.add_option("target", repack.target, "Directory of the new checkpoint, outside the source")->required();
+  app.add_option("SOURCE", repack.source, "Directory of an MXFP4 checkpoint")->required();
+  app.add_option("TARGET", repack.target, "Directory of the new checkpoint, outside the source")->required();
   app.add_option("--levels", repack.levels, "Values of a codebook, 2 to 16; 15 and 16 change nothing")
       ->required();
   app.add_option("--granularity", options.granularity,

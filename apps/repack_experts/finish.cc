@@ -18,10 +18,10 @@ struct FinishOptions {
 };
 
 void declare(CLI::App& app, FinishOptions& options) {
-  app.add_option("quantized", options.rewrite.options.source, "Directory of a quantizer's output")
+  app.add_option("QUANTIZED", options.rewrite.options.source, "Directory of a quantizer's output")
       ->required();
   app.add_option("--from", options.from, "Directory of the checkpoint that it was made from")->required();
-  app.add_option("target", options.rewrite.options.target,
+  app.add_option("TARGET", options.rewrite.options.target,
                  "Directory of the new checkpoint, outside the others")
       ->required();
   options.rewrite.options.backend.backend = "cpu";  // there is nothing to quantize

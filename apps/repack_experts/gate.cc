@@ -17,7 +17,7 @@ struct GateOptions {
 };
 
 void declare(CLI::App& app, GateOptions& options) {
-  app.add_option("source", options.source, "Directory of an MXFP4 checkpoint")->required();
+  app.add_option("SOURCE", options.source, "Directory of an MXFP4 checkpoint")->required();
   app.add_option("--file", options.files, "Only these shards, by name (default: all)");
   add_isa_flag(app, options.isa);
   app.add_flag("--json", options.json, "Print the result as JSON instead of text");

@@ -15,10 +15,10 @@ struct QuantizeOptions {
 };
 
 void declare(CLI::App& app, QuantizeOptions& options) {
-  app.add_option("source", options.rewrite.options.source,
+  app.add_option("SOURCE", options.rewrite.options.source,
                  "Directory of a checkpoint whose experts are BF16, F16 or F32")
       ->required();
-  app.add_option("target", options.rewrite.options.target,
+  app.add_option("TARGET", options.rewrite.options.target,
                  "Directory of the new checkpoint, outside the source")
       ->required();
   app.add_option("--to", options.to, "nvfp4 (as modelopt exports it), mxfp4 (DeepSeek-V4's layout)")

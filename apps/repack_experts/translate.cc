@@ -16,9 +16,9 @@ struct TranslateFlags {
 };
 
 void declare(CLI::App& app, TranslateFlags& flags) {
-  app.add_option("source", flags.rewrite.options.source, "Directory of a quantized checkpoint from any tool")
+  app.add_option("SOURCE", flags.rewrite.options.source, "Directory of a quantized checkpoint from any tool")
       ->required();
-  app.add_option("target", flags.rewrite.options.target,
+  app.add_option("TARGET", flags.rewrite.options.target,
                  "Directory of the new checkpoint, outside the source")
       ->required();
   app.add_flag("--gate", flags.translate.gate, "Afterwards dequantize both and compare every element");

@@ -18,7 +18,7 @@ struct IdOptions {
 };
 
 void declare(CLI::App& app, IdOptions& options) {
-  app.add_option("checkpoint", options.checkpoint, "Directory of the checkpoint")->required();
+  app.add_option("CHECKPOINT", options.checkpoint, "Directory of the checkpoint")->required();
   CLI::Option* const served = app.add_option(
       "--served-path", options.served_path,
       "Also print the id that the engine computes when it is started with this path (default: do not)");

@@ -19,7 +19,7 @@ struct ManifestOptions {
 };
 
 void declare_manifest(CLI::App& app, ManifestOptions& options) {
-  app.add_option("path", options.paths, "Directories and files; links are recorded as links")->required();
+  app.add_option("PATH", options.paths, "Directories and files; links are recorded as links")->required();
   app.add_option("-o,--out", options.out, "The manifest to write; paths in it are relative to its directory")
       ->required();
   add_hash_flag(app, options.hash, "Digests to record")->capture_default_str();

@@ -12,7 +12,7 @@ struct RepairFlags {
 };
 
 void declare(CLI::App& app, RepairFlags& flags) {
-  app.add_option("path", flags.request.paths, "Directories and manifests, as for verify")->required();
+  app.add_option("PATH", flags.request.paths, "Directories and manifests, as for verify")->required();
   app.add_option("--checkpoint", flags.request.checkpoint,
                  "Checkpoint that they were made from, to make damaged layers again");
   app.add_option(
