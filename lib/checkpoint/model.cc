@@ -293,8 +293,8 @@ class Finder {
       for_each_projection([&](const Found&, const ProjectionTensors& tensors) { refuse_unserved(tensors); });
       throw Error(config_path_,
                   fmt::format("lacks \"quantization_config\": {{\"weight_block_size\"}}, which {} "
-                              "weights need",
-                              family_->name));
+                              "weights need; add it as the source has it, usually [{}, {}]",
+                              family_->name, kFp8Block, kFp8Block));
     }
     model_.block_rows = block->rows;
     model_.block_cols = block->cols;

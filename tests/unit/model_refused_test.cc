@@ -353,7 +353,7 @@ std::vector<Refused> refused_variants() {
        kFp8,
        [](Variant& v) { v.config.erase("quantization_config"); },
        "",
-       {"weight_block_size"}},
+       {"weight_block_size", "add it as the source has it, usually [128, 128]"}},
       {"a block shape of one number",
        kFp8,
        [](Variant& v) { v.config["quantization_config"]["weight_block_size"] = {128}; },
