@@ -19,6 +19,11 @@ bool accessible(Os& os, const std::string& path, int mode) {
   return retried([&] { return os.access(path.c_str(), mode); }) == 0;
 }
 
+bool on_read_only_mount(Os& os, const std::string& path) {
+  struct statvfs st {};
+  return os.statvfs(path.c_str(), &st) == 0 && (st.f_flag & ST_RDONLY) != 0;
+}
+
 std::string owner_and_mode(const struct stat& status) {
   std::vector<char> buffer(4096);
   struct passwd entry {

@@ -26,6 +26,8 @@ inline std::uint64_t allocated_bytes(const struct stat& status) {
 
 // Whether the effective user may use the path so: R_OK, W_OK, X_OK. errno says why not.
 bool accessible(Os& os, const std::string& path, int mode);
+// access() of old kernels does not tell, nor does it where the mode forbids writing already.
+bool on_read_only_mount(Os& os, const std::string& path);
 
 // "user alice (1000), mode 0644"
 std::string owner_and_mode(const struct stat& status);

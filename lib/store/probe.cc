@@ -19,15 +19,12 @@ namespace {
 
 constexpr std::uint64_t kMostJson = 1 << 24;
 
-// Why this process cannot access the path in this way; empty: it can. mode: R_OK, W_OK, X_OK. Also asks
-// statvfs(), since access() of old kernels ignores read-only mounts.
+// Why this process cannot access the path in this way; empty: it can. mode: R_OK, W_OK, X_OK.
 std::string no_access(Os& os, const std::string& path, int mode) {
   const bool writing = (mode & W_OK) != 0;
   if (!accessible(os, path, mode))
     return fmt::format("is not {} ({})", writing ? "writable" : "readable", strerror(errno));
-  struct statvfs st {};
-  if (writing && os.statvfs(path.c_str(), &st) == 0 && (st.f_flag & ST_RDONLY) != 0)
-    return "is not writable (read-only file system)";
+  if (writing && on_read_only_mount(os, path)) return "is not writable (read-only file system)";
   return "";
 }
 

@@ -29,9 +29,13 @@ class Advice {
     std::set<std::uint64_t> caches;  // ranks whose directories or drafter layers are missing
     for (const CacheVerdict& cache : verdict_.caches) {
       if (cache.hit() || !cache.unread.empty()) continue;
-      const bool drafts = lacks_drafts(cache);
-      if (drafts || !exists(os_, cache.path)) caches.insert(cache.rank);
-      if (!exists(os_, cache.path) || (drafts && only_drafts_miss(cache))) continue;
+      const auto lacks = [&](const LayerVerdict& layer) { return lacks_draft(layer); };
+      if (!exists(os_, cache.path) || std::any_of(cache.layers.begin(), cache.layers.end(), lacks))
+        caches.insert(cache.rank);
+      if (!exists(os_, cache.path) ||
+          std::all_of(cache.layers.begin(), cache.layers.end(),
+                      [&](const LayerVerdict& layer) { return layer.hit() || lacks(layer); }))
+        continue;
       if (const auto denied = denied_in(cache); !denied.empty())
         grant(denied, "r");
       else
@@ -73,17 +77,10 @@ class Advice {
   }
 
   // A cache may have been built without drafters, so nothing tells repair that they belong to it.
-  bool is_draft(const LayerVerdict& layer) const { return layer.index >= verdict_.model->geometry.layers; }
-  bool lacks_drafts(const CacheVerdict& cache) const {
-    return std::any_of(cache.layers.begin(), cache.layers.end(), [&](const LayerVerdict& layer) {
-      return is_draft(layer) && !layer.parts.empty() &&
-             std::none_of(layer.parts.begin(), layer.parts.end(),
-                          [&](const PartVerdict& part) { return exists(os_, part.path); });
-    });
-  }
-  bool only_drafts_miss(const CacheVerdict& cache) const {
-    return std::all_of(cache.layers.begin(), cache.layers.end(),
-                       [&](const LayerVerdict& layer) { return layer.hit() || is_draft(layer); });
+  bool lacks_draft(const LayerVerdict& layer) const {
+    return layer.index >= verdict_.model->geometry.layers && !layer.parts.empty() &&
+           std::none_of(layer.parts.begin(), layer.parts.end(),
+                        [&](const PartVerdict& part) { return exists(os_, part.path); });
   }
 
   std::vector<std::string> denied_in(const CacheVerdict& cache) const {
@@ -108,7 +105,8 @@ class Advice {
   // Files in one directory that this user may not open. mode: chmod's letters. Only their owner can change
   // modes, so a command is printed only if all of them are this user's.
   void grant(std::vector<std::string> files, const std::string& mode) {
-    if (!accessible(os_, files.front(), W_OK) && errno == EROFS) {
+    const bool read_only = on_read_only_mount(os_, files.front());
+    if (read_only && mode == "rw") {
       const std::string directory = shell_quoted(real_path(parent_of(files.front())));
       add(
           fmt::format("mount {} so that it can be written to, or copy it to where it can: the engine opens "
@@ -117,8 +115,9 @@ class Advice {
       return;
     }
     const auto owner = [&](const std::string& path) { return status(os_, path).st_uid; };
-    const bool ours = std::all_of(files.begin(), files.end(),
-                                  [&](const std::string& path) { return owner(path) == geteuid(); });
+    const bool ours = !read_only && std::all_of(files.begin(), files.end(), [&](const std::string& path) {
+      return owner(path) == geteuid();
+    });
     const std::string first = owner_and_mode(status(os_, files.front()));
     constexpr std::size_t kFew = 4;
     const bool many = files.size() > kFew;

@@ -43,6 +43,9 @@ CK=$GOLDEN/ds4-dspark-mini/checkpoint
 expect 0 build-planescache "$CK" -o dspark/c --store dspark/s --for resident --ckpt-id prod -q
 cp -a dspark d; boots --planescache d/dspark/c --store d/dspark/s --drafts 3
 cp -a dspark d; rm d/dspark/c/v2/*/*/layer0.sc2.bin; boots --planescache d/dspark/c --drafts 2
+expect 0 build-planescache "$CK" -o dspark/c --ckpt-id prod --drafts 3 -q
+cp -a dspark d; rm d/dspark/c/v2/*/*/layer4.*; truncate -s 5 d/dspark/c/v2/*/*/layer3.sc2.bin; boots --planescache d/dspark/c --drafts 3
+grep -q '^verify-ckpt-id repair' advice && grep -q '^build-planescache' advice || fail "a missing and a damaged drafter: $(cat advice)"
 CK=$GOLDEN/ds4-mini/checkpoint
 # A configuration that counts other layers than files are made for.
 for n in 1 99; do
@@ -76,6 +79,9 @@ if [ "$(id -u)" = 0 ] && chmod 755 "$WORK" && as verify-ckpt-id --version >/dev/
   if unshare -m true 2>/dev/null; then
     fresh; unshare -m sh -c 'mount --bind d d && mount -o remount,bind,ro d && verify-ckpt-id check --store d/s' >out 2>err
     grep -q '^to do: mount .*/d/s so that it can be written to' out || fail "read-only: $(cat out err)"
+    fresh; chown -R 65534 d; chmod 000 $C/layer0.sc2.bin
+    as unshare -rm sh -c 'mount --bind d d && mount -o remount,bind,ro d && verify-ckpt-id check --planescache d/c' >out 2>err
+    grep -q "^to do: let the engine's user read .*layer0.sc2.bin" out || fail "read-only cache: $(cat out err)"
   else
     echo "SKIPPED: nothing can be mounted here"
   fi
