@@ -355,13 +355,14 @@ class Repair {
     options.recheck = true;
     std::set<std::string> tops;
     for (const auto& member : old.layout.members()) tops.insert(member.path.substr(0, member.path.find('/')));
-    if (tops.size() > 1 && tops.size() != options.sources.size()) {
+    const auto is_other = [&](const std::string& path) { return !tops.contains(name_of(real_path(path))); };
+    if (options.sources.size() > 1) std::erase_if(options.sources, is_other);  // those of other sets
+    if (tops.size() != options.sources.size()) {
       item.left.push_back(
           fmt::format("{} holds {}: give --source once for each of them", old.name, fmt::join(tops, ", ")));
       return;
     }
-    if (tops.size() == 1 && *tops.begin() != name_of(real_path(options.sources.front())))
-      options.as = *tops.begin();
+    if (tops.size() == 1) options.as = *tops.begin();
     const std::string sources = fmt::format("{}", fmt::join(options.sources, ", "));
     const auto pack_again = [&] { chunks::pack(chunks::plan_pack(options, context_), options, context_); };
     act(item, fmt::format("pack what differs of {} again from {}", old.name, sources), pack_again);

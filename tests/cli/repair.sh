@@ -68,4 +68,12 @@ expect 0 verify-ckpt-id repair two --source good/s --source good/ck
 expect 0 verify-ckpt-id verify two
 expect 0 verify-ckpt-id repair as --source good/s
 expect 0 verify-ckpt-id verify as
+# Several sets in one run: each is packed from those sources that are its own.
+mkdir sets; cp two/* as/* sets
+for set in two as; do printf X | dd of=sets/$set.tar.zst.part.000 bs=1 seek=1000 conv=notrunc status=none; done
+cp -r good/s other
+expect 3 verify-ckpt-id repair sets --source good/s --source good/ck; prints 'left +as holds other: give --source'
+expect 3 verify-ckpt-id verify sets; prints '^1 of 2 are'
+expect 0 verify-ckpt-id repair sets --source good/s --source good/ck --source other
+expect 0 verify-ckpt-id verify sets
 finish
