@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/lfs_pointer.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/index.h"
-#include "checkpoint/lfs_pointer.h"
 
 namespace planesmith {
 namespace {

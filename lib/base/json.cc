@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/lfs_pointer.h"
 
 namespace planesmith {
 namespace {
@@ -139,6 +140,7 @@ Json parse(std::string_view text, const std::string& path, std::size_t max_depth
     throw Error(path, "not valid JSON: a NUL byte").at(nul);
   if (text.starts_with("\xEF\xBB\xBF"))
     throw Error(path, "not valid JSON: begins with a byte order mark").at(0);
+  refuse_lfs_pointer(text, path);
   Builder builder(path, max_depth, max_memory, last_wins);
   Json::sax_parse(text, &builder);
   return std::move(builder.result);

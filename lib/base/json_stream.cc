@@ -9,6 +9,8 @@
 #include <streambuf>
 #include <vector>
 
+#include "base/lfs_pointer.h"
+
 namespace planesmith {
 namespace {
 
@@ -140,6 +142,7 @@ class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
 
 void visit_json(const File& file, std::uint64_t offset, std::uint64_t size, JsonVisitor& visitor,
                 std::size_t max_depth) {
+  if (offset == 0) refuse_lfs_pointer(file);
   FileRange range(file, offset, size);
   std::istream stream(&range);
   JsonEvents events(file, range, visitor, max_depth);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file_status.h"
 #include "base/json.h"
+#include "base/lfs_pointer.h"
 #include "base/parallel.h"
 #include "base/stream.h"
 #include "base/text.h"
@@ -61,6 +62,9 @@ ContentId content_id(const Context& context, const std::string& directory, bool 
 
   std::vector<const ShardStat*> unknown;
   for (const ShardStat& shard : stats.shards) {
+    constexpr std::uint64_t kMostPointerBytes = kKiB;  // of git-LFS
+    if (shard.size < kMostPointerBytes)
+      refuse_lfs_pointer(File::open_read(context.os, join(directory, shard.name)));
     KnownDigest known;
     if (!recompute)
       known =

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/json_stream.h"
-#include "checkpoint/lfs_pointer.h"
+#include "base/lfs_pointer.h"
 
 namespace planesmith {
 namespace {
@@ -183,12 +183,6 @@ class HeaderVisitor final : public JsonVisitor {
   int offsets_ = 0;
 };
 
-void refuse_pointer(const File& file) {
-  if (is_lfs_pointer(file))
-    throw Error(file.path(), "is a git-LFS pointer, not the file itself; fetch the data with 'git lfs pull'")
-        .at(0);
-}
-
 // Two numbers below count with equal names, the smaller first. Names are compared only where their hashes are
 // equal: a header may have a million of them, and they share long prefixes.
 template <typename NameOf>
@@ -283,7 +277,7 @@ std::string_view dtype_text(const Tensor& tensor) {
 SafetensorsHeader read_safetensors_header(const File& file) {
   SafetensorsHeader header;
   header.file_bytes = file.size();
-  refuse_pointer(file);
+  refuse_lfs_pointer(file);
   if (header.file_bytes < kLengthBytes)
     throw Error(file.path(),
                 fmt::format("has {} bytes; a safetensors file has at least 8", header.file_bytes))

@@ -104,6 +104,12 @@ expect 2 verify-ckpt-id id
 expect 2 verify-ckpt-id id "$d" --no-content
 expect 2 verify-ckpt-id id "$d" --revision v1
 expect 2 verify-ckpt-id id "$d" --memory 1000 --recompute && says 'smallest that works'
+for file in model.safetensors.index.json "$(basename "$(find "$WORK/copy" -name '*.safetensors' ! -name 'stray*' | head -1)")"; do
+  mv "$WORK/copy/$file" "$WORK/whole"
+  printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n' >"$WORK/copy/$file"
+  expect 1 verify-ckpt-id id "$WORK/copy"; says "$file: .*is a git-LFS pointer.*git lfs pull"
+  rm -f "$WORK/copy/$file"; mv "$WORK/whole" "$WORK/copy/$file"
+done
 rm "$d/old.bin"
 expect 0 verify-ckpt-id id "$d"  # an index left over from another form of the model
 printf '{"weight_map": 3}' >"$d/pytorch_model.bin.index.json"

@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 namespace {
 
 const std::string kOne = "one.safetensors", kTwo = "two.safetensors";
+const std::string kPointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
 
 std::string index_json(const std::vector<std::pair<std::string, std::string>>& entries) {
   nlohmann::json index;
@@ -97,6 +98,8 @@ std::vector<Broken> broken_directories() {
       {"config.json has a byte order mark", put(config, "\xEF\xBB\xBF{}"), config, "", "byte order mark"},
       {"config.json is huge", [](const Scratch& s) { fs::resize_file(s / "config.json", 1ull << 40); },
        config, "", "at most"},
+      {"config.json is a git-LFS pointer", put(config, kPointer), config, "", "git-LFS pointer"},
+      {"the index is a git-LFS pointer", put(index, kPointer), index, "", "git-LFS pointer"},
       {"the index is a FIFO", replaced(index, fifo), index, "", "not a regular file"},
       {"the index is a directory", replaced(index, directory), index, "", "is a directory"},
       {"the index is a link to itself", replaced(index, loop), index, "", "levels of symbolic links"},
@@ -138,9 +141,7 @@ std::vector<Broken> broken_directories() {
       {"a shard that is a directory", replaced(kTwo, directory), kTwo, "", "is a directory"},
       {"a shard that is a link to itself", replaced(kTwo, loop), kTwo, "", "levels of symbolic links"},
       {"a shard that is a device", replaced(kTwo, device), kTwo, "", "not a regular file"},
-      {"a shard that is a git-LFS pointer",
-       put(kTwo, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"), kTwo, "",
-       "git-LFS pointer"},
+      {"a shard that is a git-LFS pointer", put(kTwo, kPointer), kTwo, "", "git-LFS pointer"},
       {"a shard that is no safetensors file", put(kTwo, "PK\3\4 a zip archive"), kTwo, "",
        "is this a safetensors file"},
       {"a listed shard that is gone, and another set that is not whole",
