@@ -269,6 +269,16 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a device that cannot be used is an error where no layer is left to make, too") {
+  const BuiltAlone alone;
+  const Scratch out;
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(kScalarKernels);
+  built(alone.directory, alone.request, *cpu, out);
+  StartingBackend backend([]() -> std::unique_ptr<Backend> { throw Error("GPU 0 is broken"); },
+                          {64 * kKiB, 3}, make_cpu_backend(kScalarKernels));
+  CHECK_THROWS_WITH_AS(built(alone.directory, alone.request, backend, out), "GPU 0 is broken", Error);
+}
+
 TEST_CASE("the stand-in stays where there is no device") {
   StartingBackend backend([] { return nullptr; }, {64 * kKiB, 3}, make_cpu_backend(kScalarKernels));
   backend.wait();
