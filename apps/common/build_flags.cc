@@ -63,7 +63,7 @@ std::string check_command(const BuildFlags& flags, const Plan& plan, const Model
   if (flags.world != 1) add("--world", fmt::format("{}", flags.world));
   if (flags.rank != "all") add("--rank", flags.rank);
   if (flags.zero_mode != "auto") add("--zero-mode", flags.zero_mode);
-  // Packs alone are no resident mode, which needs a planes cache.
+  // Packs alone serve no resident mode: it needs a planes cache.
   if (flags.files.mode && (plan.request.cache || host)) add("--for", *flags.files.mode);
   add("--checkpoint", flags.checkpoint);
   return out + " --sample 64";

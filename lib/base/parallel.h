@@ -1,5 +1,5 @@
-// Spreads work over several threads. Other threads: stream_ahead() has one that reads (base/stream.h), and a
-// download has a few that drive libcurl (hub/transfer_loop.h).
+// Spreads work over several threads. Other threads: stream_ahead() has one (base/stream.h), a download a few
+// that drive libcurl (hub/transfer_loop.h), StartingBackend one that starts GPUs (quant/starting_backend.h).
 #pragma once
 
 #include <cstddef>

@@ -31,9 +31,9 @@ CheckpointFiles checkpoint_files(Os& os, const std::string& directory);
 // with a leading dot included. May be empty. Error: a listed shard is missing.
 std::vector<std::string> content_files(Os& os, const std::string& directory);
 
-// For messages about a directory that is no checkpoint, like the root of a Hugging Face cache: "PATH is one",
-// "PATH and others are", after `before`, where directories up to three levels below it have a config.json and
-// shards; else empty.
+// For messages about a directory that is not a checkpoint, like the root of a Hugging Face cache: "PATH is
+// one", "PATH and others are", after `before`, where directories up to three levels below it have a
+// config.json and shards; else empty.
 std::string checkpoints_below(Os& os, const std::string& directory, std::string_view before);
 
 }  // namespace planesmith
