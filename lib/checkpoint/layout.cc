@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 
+#include "checkpoint/family.h"
 #include "checkpoint/tensor_name.h"
+#include "format/slice.h"
 
 namespace planesmith {
 namespace {
@@ -29,6 +31,7 @@ struct Seen {
   std::map<std::string, const Tensor*> one;    // by word, of that module
   std::map<std::string, const Tensor*> fused;  // by what follows "experts.", of that layer
   bool biases = false;
+  const Tensor* mlx = nullptr;  // the first of MLX's experts, which have other names
   // Weights of single experts, the first of each kind: float, and quantized.
   const Tensor *plain = nullptr, *quantized = nullptr;
 };
@@ -43,12 +46,17 @@ Seen look(const Json& config, const std::vector<const Tensor*>& tensors) {
   std::string fused_stem;
   for (const Tensor* tensor : tensors) {
     const std::size_t at = tensor->name.find(kExperts);
-    if (at == std::string::npos) continue;
+    if (at == std::string::npos) {
+      if (seen.mlx == nullptr && tensor->name.find(".switch_mlp.") != std::string::npos) seen.mlx = tensor;
+      continue;
+    }
     const TensorName parsed = parse_tensor_name(tensor->name, count, tensor->shape.size());
     if (parsed.kind == TensorName::Kind::other || !parsed.main_layer) continue;  // a drafter's, or shared
     const std::string rest = tensor->name.substr(at + kExperts.size());
     if (!rest.empty() && std::isdigit(static_cast<unsigned char>(rest[0])) != 0) {
-      const std::size_t dot = tensor->name.rfind('.');
+      // bitsandbytes and quanto: "...gate_proj.weight.absmax"
+      const std::size_t below = tensor->name.find(".weight.", at);
+      const std::size_t dot = below != std::string::npos ? below : tensor->name.rfind('.');
       const bool bare = std::count(rest.begin(), rest.end(), '.') == 1;  // "0.gate_proj"
       const std::string module = bare ? tensor->name : tensor->name.substr(0, dot);
       if (seen.module.empty()) seen.module = module;
@@ -87,7 +95,13 @@ class Judge {
         seen_(look(config, tensors)) {}
 
   LayoutVerdict operator()() const {
-    if (seen_.module.empty() && seen_.fused.empty()) return {};
+    if (seen_.module.empty() && seen_.fused.empty()) {
+      if (seen_.mlx == nullptr) return {};
+      return {Lead::none, fmt::format("its experts are in MLX's layout (switch_mlp, such as '{}'), which is "
+                                      "not served; start from the model's weights as published for "
+                                      "transformers, not from a conversion for MLX",
+                                      seen_.mlx->name)};
+    }
     if (seen_.biases || has_ending("_blocks"))
       return {Lead::none, fmt::format("its experts are {}, fused and with biases as gpt-oss has them; the "
                                       "engine does not serve such experts, and no translation exists",
@@ -187,7 +201,16 @@ class Judge {
                            ? "NVFP4 in llm-compressor's names"
                            : "MXFP4 in llm-compressor's names");
     }
-    if (weight == nullptr) return {};
+    if (weight == nullptr)
+      return of_another_tool() ? not_served("quantized", such_as(*seen_.one.begin()->second))
+                               : LayoutVerdict{};
+    if (is_float(weight->dtype) && scale != nullptr)
+      return {
+          Lead::none,
+          fmt::format("its experts are {} with scales beside them ('{}'), as a quantizer keeps them before "
+                      "it packs them; have it save them compressed, or start from the model's own float "
+                      "weights: repack-experts quantize SOURCE TARGET --to nvfp4",
+                      dtype_text(*weight), scale->name)};
     if (is_float(weight->dtype))
       return {Lead::quantize,
               fmt::format("is not quantized yet: its experts are {}; {}", dtype_text(*weight), kQuantize)};
@@ -210,6 +233,9 @@ class Judge {
   }
 
   LayoutVerdict of_fp8(const Tensor& weight, const Tensor& scale) const {
+    if (scale.dtype == Dtype::f16 && scale.shape.size() == 2 && recipe_.method == "fp8" &&
+        names_block_size(config_))
+      return translate("FP8 in blocks");
     // Without a quantizer's own description only the tensors tell, and find_experts() judges each of them.
     if (recipe_.method.empty() || (recipe_.method == "fp8" && names_block_size(config_))) return as_it_is();
     const std::uint64_t rows = weight.shape.empty() ? 0 : weight.shape[0];
@@ -228,10 +254,32 @@ class Judge {
     return names_block_size(config_) ? as_it_is() : translate("FP8 in blocks");
   }
 
+  // Of a quantizer none of whose formats is served.
+  bool of_another_tool() const { return !recipe_.method.empty() && !may_be_served(recipe_.method); }
+
+  static std::string such_as(const Tensor& tensor) {
+    return fmt::format("in {} tensors such as '{}'", dtype_text(tensor), tensor.name);
+  }
+
+  ProjectionTensors tensors() const {
+    ProjectionTensors out;
+    for (const Suffix& suffix : suffixes())
+      if (const Tensor* tensor = find(seen_.one, suffix.text))
+        out.of[static_cast<std::size_t>(suffix.role)] = tensor;
+    return out;
+  }
+
   LayoutVerdict as_it_is() const {
     if (recipe_.method.empty()) return {};
+    const Tensor *weight = find(seen_.one, "weight"), *scale = find(seen_.one, "weight_scale");
+    if (weight != nullptr && !family_of(tensors()))
+      return of_another_tool() ? not_served("quantized", such_as(*weight)) : LayoutVerdict{};
+    // NVFP4 has a scale for each 16.
+    if (scale != nullptr && scale->dtype == Dtype::f8_e4m3 && weight != nullptr &&
+        weight->dtype == Dtype::u8 && weight->shape.size() == 2 && scale->shape.size() == 2 &&
+        scale->shape[1] * kMxfp4Group == weight->shape[1] * 2)
+      return not_served("quantized", fmt::format("with a scale for each {}", kMxfp4Group));
     // DeepSeek-V4's "fp8" describes the modules besides its experts, which are packed e2m1.
-    const Tensor* weight = find(seen_.one, "weight");
     const bool packed = weight != nullptr && (weight->dtype == Dtype::i8 || weight->dtype == Dtype::u8);
     return {Lead::build,
             fmt::format("its experts are {}{}; build-planescache reads it as it is",

@@ -14,6 +14,8 @@ namespace {
 constexpr FormatRow kFormats[] = {
     {"modelopt", "NVFP4", Scheme::nvfp4, "NVFP4 as modelopt writes it"},
     {"modelopt", "W4A16_NVFP4", Scheme::nvfp4, "weight-only NVFP4 as modelopt writes it"},
+    {"modelopt", "W4A8_NVFP4_FP8", Scheme::unknown, "FP4 for FP8 activations, in modelopt's names"},
+    {"modelopt", "W4A8_MXFP4_FP8", Scheme::mxfp4, "MXFP4 for FP8 activations, in modelopt's names"},
     {"modelopt", "NVFP4_AWQ", Scheme::unknown, "NVFP4 with AWQ's pre-scales"},
     {"modelopt", "MXFP4", Scheme::mxfp4, "MXFP4 in modelopt's names"},
     {"modelopt", "W4A16_MXFP4", Scheme::mxfp4, "weight-only MXFP4 in modelopt's names"},
@@ -59,6 +61,11 @@ constexpr FormatRow kFormats[] = {
     {"torchao", "", Scheme::unknown, "a format of torchao"},
     {"aqlm", "", Scheme::integer, "AQLM's codebooks"},
     {"vptq", "", Scheme::integer, "VPTQ's codebooks"},
+    {"eetq", "", Scheme::integer, "EETQ's int8"},
+    {"exl2", "", Scheme::integer, "ExLlamaV2's packed integers"},
+    {"exl3", "", Scheme::integer, "ExLlamaV3's trellises"},
+    {"fp_quant", "", Scheme::unknown, "FP-Quant's FP4 of rotated weights"},
+    {"w4afp8", "", Scheme::integer, "int4 for FP8 activations"},
 };
 
 std::string upper(std::string text) {
@@ -204,6 +211,13 @@ const FormatRow* find_format(std::string_view method, std::string_view format) {
       if (row.format.empty()) of_method = &row;
     }
   return of_method;
+}
+
+bool may_be_served(std::string_view method) {
+  return std::any_of(std::begin(kFormats), std::end(kFormats), [&](const FormatRow& row) {
+    return row.method == method &&
+           (row.scheme == Scheme::nvfp4 || row.scheme == Scheme::mxfp4 || row.scheme == Scheme::fp8_block);
+  });
 }
 
 bool QuantRecipe::ignores(const std::string& module) const {

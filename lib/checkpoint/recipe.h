@@ -80,5 +80,7 @@ struct FormatRow {
 // The row of a method and a format in the one table of formats;
 // without such a row, the method's row for any format; null: neither exists.
 const FormatRow* find_format(std::string_view method, std::string_view format);
+// Whether the table has a format of this method whose experts may be served.
+bool may_be_served(std::string_view method);
 
 }  // namespace planesmith

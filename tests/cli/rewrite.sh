@@ -156,7 +156,10 @@ planes
 # What nothing makes served is named everywhere, with what to do instead.
 for entry in "gptq GPTQ" "awq AWQ" "bnb bitsandbytes" "hf-fp8-tensor one scale for a tensor" \
   "int8 int8" "int4 pack-quantized" "ct-channel scale for each row" "ct-tensor one scale for a tensor" \
-  "fbgemm fbgemm_fp8" "modelopt-fp8 modelopt FP8" "ct-mxfp8 MXFP8" "modelopt-mxfp8 MXFP8" "ar-mxfp8 MXFP8 \(auto-round mxfp8\)"; do
+  "fbgemm fbgemm_fp8" "modelopt-fp8 modelopt FP8" "ct-mxfp8 MXFP8" "modelopt-mxfp8 MXFP8" "ar-mxfp8 MXFP8 \(auto-round mxfp8\)" \
+  "torchao format of torchao.*_weight_" "hqq HQQ" "quanto quanto" "exl3 ExLlamaV3" "eetq EETQ" "w4afp8 int4 for FP8" \
+  "later quantized \(later\), in U8 tensors" "modelopt-w4a8 W4A8_NVFP4_FP8\), with a scale for each 32" \
+  "ct-uncompressed BF16 with scales beside them"; do
   make "${entry%% *}"
   for command in "repack-experts translate s t" "repack-experts quantize s t --to nvfp4" "repack-experts analyze s" \
     "build-planescache s --out t --ckpt-id pin"; do
@@ -164,4 +167,16 @@ for entry in "gptq GPTQ" "awq AWQ" "bnb bitsandbytes" "hf-fp8-tensor one scale f
   done
   expect 3 verify-ckpt-id audit -q s; prints "^error +experts.layout: .*${entry#* }"
 done
+make floats
+edit 'for n in [n for n in tensors if ".mlp.experts." in n]: tensors[n.replace(".experts.", ".switch_mlp.")] = tensors.pop(n)'
+for command in "repack-experts translate s t" "repack-experts quantize s t --to nvfp4" "build-planescache s --out t --ckpt-id pin"; do
+  expect 1 $command; says "in MLX's layout"; absent t
+done
+# Block scales of F16, which only translate reads.
+make fp8-bf16
+edit 'for n, t in tensors.items():
+  if n.endswith("weight_scale_inv"): t.data = b"".join(b"\0" + bytes([8 + i % 16]) for i in range(len(t.data) // 2)); t.dtype = "F16"'
+expect 1 build-planescache s --out t --ckpt-id pin; says 'FP8 in blocks.*repack-experts translate SOURCE'
+rm -rf t; expect 0 repack-experts translate -q s t --gate && { expect 0 python "$JUDGE" translated s t || cat err; }
+planes
 finish

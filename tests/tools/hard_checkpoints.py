@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-SIZES = {"I32": 4, "BF16": 2, "F16": 2, "F32": 4, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E8M0": 1}
+SIZES = {"I32": 4, "I16": 2, "BF16": 2, "F16": 2, "F32": 4, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E8M0": 1}
 
 
 # --- safetensors ---
@@ -63,7 +63,8 @@ def write(directory, tensors, config, shards=2):
     for number in range(shards):
         file_name = f"model-{number + 1:05}-of-{shards:05}.safetensors"
         header, data = {"__metadata__": {"format": "pt"}}, []
-        for name in names[number::shards]:  # tensors of one module in several shards
+        # Tensors of one module in several shards; in a shard the widest types first, as safetensors writes them.
+        for name in sorted(names[number::shards], key=lambda name: (-SIZES[tensors[name].dtype], name)):
             t, begin = tensors[name], sum(map(len, data))
             header[name] = {"dtype": t.dtype, "shape": t.shape, "data_offsets": [begin, begin + len(t.data)]}
             data.append(t.data)
@@ -329,6 +330,20 @@ def make_quantized(kind, directory, prefix="model.", block="mlp", seed="1", spre
     write(directory, tensors, config)
 
 
+# What other tools write for a matrix: dtype, and how many columns of the matrix are one of the tensor.
+OTHERS = {
+    "torchao": {"_weight_qdata": ("I8", 1), "_weight_scale": ("BF16", 64)},
+    "hqq": {"W_q": ("U8", 2), "scale": ("F16", 64), "zero": ("F16", 64)},
+    "quanto": {"weight._data": ("I8", 1), "weight._scale": ("BF16", 64), "input_scale": ("F32", 64)},
+    "exl3": {"trellis": ("I16", 4), "suh": ("F16", 64), "svh": ("F16", 64)},
+    "eetq": {"weight": ("I8", 1), "weight_scales": ("F16", 64)},
+    "w4afp8": {"weight": ("I8", 2), "weight_scale_inv": ("BF16", 64)},
+    "later": {"weight": ("U8", 2), "weight_scale_inv": ("F16", 64)},
+    "modelopt-w4a8": {"weight": ("U8", 2), "weight_scale": ("F8_E4M3", 32), "weight_scale_2": ("F32", 64)},
+    "ct-uncompressed": {"weight": ("BF16", 1), "weight_scale": ("BF16", 64), "weight_zero_point": ("I8", 64)},
+}
+
+
 def make_unserved(kind, tensors, rng, config, modules, ignore):
     """Layouts that nothing makes served: GPTQ, AWQ, bitsandbytes, int8, MXFP8, FP8 with a scale for a row or a tensor."""
     for s, rows, cols in modules:
@@ -340,6 +355,11 @@ def make_unserved(kind, tensors, rng, config, modules, ignore):
             put(tensors, s + ".weight", "U8", rng.integers(0, 256, (rows * cols // 2, 1)).astype(np.uint8))
             put(tensors, s + ".weight.absmax", "F32", rng.uniform(1e-4, 1e-2, rows * cols // 64).astype(np.float32))
             put(tensors, s + ".weight.quant_map", "F32", np.linspace(-1, 1, 16, dtype=np.float32))
+            put(tensors, s + ".weight.quant_state.bitsandbytes__nf4", "U8", np.zeros(90, np.uint8))
+        elif kind in OTHERS:
+            for word, (dtype, of_columns) in OTHERS[kind].items():
+                shape = (rows, cols // of_columns)
+                tensors[f"{s}.{word}"] = Tensor(dtype, shape, bytes(SIZES[dtype] * int(np.prod(shape))))
         elif kind == "hf-fp8-tensor":
             put(tensors, s + ".weight", "F8_E4M3", e4m3_bytes(rng, rows, cols))
             put(tensors, s + ".weight_scale_inv", "F32", np.array(0.01, np.float32))
@@ -360,6 +380,10 @@ def make_unserved(kind, tensors, rng, config, modules, ignore):
             sys.exit(f"no layout {kind}")
     fp8 = {"strategy": "tensor" if kind == "ct-tensor" else "channel"}
     config["quantization_config"] = {
+        **{name: {"quant_method": name} for name in OTHERS},
+        "modelopt-w4a8": {"quant_method": "modelopt", "quant_algo": "W4A8_NVFP4_FP8", "ignore": ["lm_head"]},
+        "ct-uncompressed": compressed({"group_0": {"targets": ["Linear"], "weights": weights(8, "int", strategy="channel")}},
+                                      "dense", ignore),
         "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 32}, "awq": {"quant_method": "awq", "bits": 4, "group_size": 32},
         "bnb": {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
         "hf-fp8-tensor": {"quant_method": "fp8", "activation_scheme": "static", "weight_block_size": None},
