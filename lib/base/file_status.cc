@@ -15,6 +15,14 @@ bool unchanged(const struct stat& before, const struct stat& after) {
          before.st_mtim.tv_sec == after.st_mtim.tv_sec && before.st_mtim.tv_nsec == after.st_mtim.tv_nsec;
 }
 
+bool stat_of(Os& os, const std::string& path, struct stat& out) {
+  return retried([&] { return os.stat(path.c_str(), &out); }) == 0;
+}
+
+bool lstat_of(Os& os, const std::string& path, struct stat& out) {
+  return retried([&] { return os.lstat(path.c_str(), &out); }) == 0;
+}
+
 bool accessible(Os& os, const std::string& path, int mode) {
   return retried([&] { return os.access(path.c_str(), mode); }) == 0;
 }

@@ -24,6 +24,10 @@ inline std::uint64_t allocated_bytes(const struct stat& status) {
   return static_cast<std::uint64_t>(status.st_blocks) * 512;
 }
 
+// stat() and lstat(): whether they succeeded; errno says why not.
+bool stat_of(Os& os, const std::string& path, struct stat& out);
+bool lstat_of(Os& os, const std::string& path, struct stat& out);
+
 // Whether the effective user may use the path so: R_OK, W_OK, X_OK. errno says why not.
 bool accessible(Os& os, const std::string& path, int mode);
 // access() of old kernels does not tell, nor does it where the mode forbids writing already.

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file_contents.h"
+#include "base/file_status.h"
 #include "base/json.h"
 #include "base/parallel.h"
 #include "base/paths.h"
@@ -89,7 +90,7 @@ class Walker {
 
   struct stat look(const std::string& path, bool follow) {
     struct stat st {};
-    if ((follow ? context_.os.stat(path.c_str(), &st) : context_.os.lstat(path.c_str(), &st)) == 0) return st;
+    if (follow ? stat_of(context_.os, path, st) : lstat_of(context_.os, path, st)) return st;
     throw Error(path,
                 fmt::format("{}: {}", follow ? "is a link whose target cannot be packed" : "cannot stat",
                             strerror(errno)));

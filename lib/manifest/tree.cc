@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_status.h"
 
 namespace planesmith {
 namespace {
@@ -18,7 +19,7 @@ TreeItem item_at(Os& os, const std::string& root, const std::string& path) {
   TreeItem item;
   item.path = path;
   const std::string full = path == "." ? root : join(root, path);
-  if (os.lstat(full.c_str(), &item.status) != 0) {
+  if (!lstat_of(os, full, item.status)) {
     if (errno == ENOENT || errno == ENOTDIR) return item;
     throw Error(full, fmt::format("cannot stat: {}", strerror(errno)));
   }
@@ -62,10 +63,11 @@ bool has_target(const Manifest& manifest, const FileEntry& link) {
 bool is_of_tools(std::string_view name) {
   for (const std::string_view of_tools :
        {".git", ".hg", ".svn", ".jj", ".bzr", "__pycache__", ".ipynb_checkpoints", ".DS_Store", "Thumbs.db",
-        "desktop.ini", "lost+found"})
+        "desktop.ini", "lost+found", "@eaDir"})
     if (name == of_tools) return true;
-  // What a removed file is called while it is open, on NFS and FUSE; a desktop's bin.
-  for (const std::string_view of_systems : {".nfs0", ".fuse_hidden", ".Trash-"})
+  // What a removed file is called while it is open, on NFS and FUSE; a desktop's bin; what macOS keeps beside
+  // a file on other systems' disks.
+  for (const std::string_view of_systems : {".nfs0", ".fuse_hidden", ".Trash-", "._"})
     if (name.starts_with(of_systems)) return true;
   return false;
 }

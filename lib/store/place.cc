@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_status.h"
 #include "base/text.h"
 
 namespace planesmith {
@@ -13,7 +14,7 @@ namespace {
 
 bool is_directory(Os& os, const std::string& path) {
   struct stat st {};
-  return os.stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+  return stat_of(os, path, st) && S_ISDIR(st.st_mode);
 }
 
 // The root of the planes cache that contains this directory; empty: it is in no cache.

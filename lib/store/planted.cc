@@ -14,10 +14,10 @@ std::string planted_link(Os& os, const std::string& base, const std::string& pat
     const std::string inner = path.substr(0, end);
     struct stat link {
     }, around{};
-    if (os.lstat(inner.c_str(), &link) != 0) return "";  // callers report what cannot be read
+    if (!lstat_of(os, inner, link)) return "";  // callers report what cannot be read
     if (S_ISLNK(link.st_mode) && link.st_uid != geteuid() && link.st_uid != 0) {
       const std::string owner = owner_and_mode(link);
-      const bool by_owner = os.stat(parent_of(inner).c_str(), &around) == 0 && around.st_uid == link.st_uid;
+      const bool by_owner = stat_of(os, parent_of(inner), around) && around.st_uid == link.st_uid;
       if (!by_owner)
         return fmt::format("{}is a symbolic link of {}, which is not followed",
                            inner == path ? "" : inner.substr(base.size() + 1) + " ",

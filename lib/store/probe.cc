@@ -32,7 +32,7 @@ std::string no_access(Os& os, const std::string& path, int mode) {
 std::string file_defect(Os& os, const std::string& base, const std::string& path, std::uint64_t bytes) {
   if (std::string why = planted_link(os, base, path); !why.empty()) return why;
   struct stat st {};
-  if (os.stat(path.c_str(), &st) != 0)
+  if (!stat_of(os, path, st))
     return errno == ENOENT || errno == ENOTDIR ? "is missing"
                                                : fmt::format("cannot be looked at ({})", strerror(errno));
   if (!S_ISREG(st.st_mode)) return "is not a regular file";

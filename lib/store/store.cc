@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_status.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "store/planted.h"
@@ -79,7 +80,7 @@ FoundCache look_at_cache(Os& os, const std::string& root, const std::string& nam
   }
   for (const std::string& file : files) {
     struct stat st {};
-    if (os.stat(join(cache.path, file).c_str(), &st) != 0) continue;  // a broken link, or removed since
+    if (!stat_of(os, join(cache.path, file), st)) continue;  // a broken link, or removed since
     if (file == format::kCacheRecords) cache.unfinished = true;
     if (!S_ISREG(st.st_mode)) continue;
     const auto bytes = static_cast<std::uint64_t>(st.st_size);
@@ -121,11 +122,11 @@ FoundPack look_at_pack(Os& os, const std::string& stem, std::uint64_t rank, std:
   pack.world = world;
   struct stat st {};
   const std::string contents = format::pack_file(stem);
-  if (os.stat(contents.c_str(), &st) == 0 && S_ISREG(st.st_mode) && !is_planted(os, contents)) {
+  if (stat_of(os, contents, st) && S_ISREG(st.st_mode) && !is_planted(os, contents)) {
     pack.bytes = static_cast<std::uint64_t>(st.st_size);
     pack.allocated = static_cast<std::uint64_t>(st.st_blocks) * 512;
   }
-  if (os.stat(pack.heat_path().c_str(), &st) == 0 && S_ISREG(st.st_mode) && !is_planted(os, pack.heat_path()))
+  if (stat_of(os, pack.heat_path(), st) && S_ISREG(st.st_mode) && !is_planted(os, pack.heat_path()))
     pack.heat = static_cast<std::uint64_t>(st.st_size);
   pack.unfinished = is_directory(os, format::pack_records(stem));
   const std::string path = format::sidecar_file(stem);
@@ -158,7 +159,7 @@ void find_pool_heat(Os& os, const std::string& directory, std::vector<PoolHeat>&
     const std::optional<format::PoolHeatName> name = format::parse_pool_heat_file(file);
     struct stat st {};
     const std::string path = join(directory, file);
-    if (name && os.stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode))
+    if (name && stat_of(os, path, st) && S_ISREG(st.st_mode))
       found.push_back(
           {path, std::string(name->tag), name->rank, name->world, static_cast<std::uint64_t>(st.st_size)});
   }

@@ -34,7 +34,12 @@ rm -rf out
 
 expect 0 weakly nochmod $build; whole "no modes"
 expect 0 weakly nogrow $build; whole "files that only writing lengthens"
-expect 0 weakly stale $build; whole "stale handles"
+expect 0 weakly stale $build
+for command in check list; do
+  expect 0 weakly stale verify-ckpt-id $command --planescache out/planescache --store out/store
+  ! grep -Eq 'MISS|missing|INCOMPLETE' "$WORK/out" || fail "$command: a stale handle taken for a missing file"
+done
+whole "stale handles"
 expect 0 weakly ctime $build; expect 0 weakly ctime $build; prints '0 converted'; whole "ctime that moves"
 expect 0 weakly ctime verify-ckpt-id id "$CK" --recompute
 expect 0 weakly nospace $build && once 'does not tell how much space'
