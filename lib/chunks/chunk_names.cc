@@ -120,8 +120,8 @@ std::optional<PartName> parse_part_name(const std::string& file) {
   };
   if (rest.empty()) return parsed(0);
   for (const std::string_view middle :
-       {kPart, std::string_view(".part"), std::string_view(".part-"), std::string_view("-"),
-        std::string_view("_"), std::string_view(".")}) {
+       {kPart, std::string_view(".part"), std::string_view(".part-"), std::string_view(".part_"),
+        std::string_view("-"), std::string_view("_"), std::string_view(".")}) {
     if (!rest.starts_with(middle) || rest.size() == middle.size()) continue;
     const std::string_view suffix = rest.substr(middle.size());
     if (suffix == "tmp") return {};  // a part that is being written by another program

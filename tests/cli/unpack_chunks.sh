@@ -67,8 +67,11 @@ for how in -x -d ''; do
   says 'a part between them is missing'
 done
 mkdir two && cat parts/set.tar.zst.part.* | split -d -b 1000000 - two/x.tar.zst.part
-expect 0 pack-chunks unpack two -C f4
-same src/tree/noise f4/tree/noise
+mkdir under && cat parts/set.tar.zst.part.* | split -b 1000000 - under/x.tar.zst.part_
+for set in two under; do
+  expect 0 pack-chunks unpack $set -C "of-$set"
+  same src/tree/noise "of-$set/tree/noise"
+done
 
 # some members, and only the frames they need
 expect 0 pack-chunks unpack parts -C some --include numbers --include 'tree/sub*' --exclude '*/same'
