@@ -158,6 +158,12 @@ class Verifier {
               fmt::format("is {}; {} was expected, to the last byte", found, derived.content));
   }
 
+  // Files that every clone of a repository has, whatever its content was listed from.
+  static bool is_for_git(const std::string& path) {
+    const std::string name = name_of(path);
+    return name == ".gitattributes" || name == ".gitignore" || name == ".gitmodules";
+  }
+
   void find_extras() {
     std::vector<std::string> covers = manifest_.covers;
     if (manifest_.kind == ManifestKind::planescache) covers = {"."};
@@ -170,7 +176,7 @@ class Verifier {
     const std::string own = options_.manifest_path.empty() ? "" : real_path(options_.manifest_path);
     for (const std::string& cover : covers)
       for (const TreeItem& item : walk(context_, options_.root, cover))
-        if (known.insert(item.path).second && join(real_root, item.path) != own)
+        if (known.insert(item.path).second && join(real_root, item.path) != own && !is_for_git(item.path))
           differs(Kind::extra, item.path, "is not in the manifest");
   }
 

@@ -147,7 +147,9 @@ expect 0 verify-ckpt-id verify published.json --root rebuilt/v2/*/tp1-rank0
 # What tools and systems leave in a directory is not its content.
 mkdir dropped && echo a >dropped/a && expect 0 verify-ckpt-id manifest dropped --out dropped.json
 mkdir -p dropped/.git dropped/.Trash-0 dropped/__pycache__
-for name in .git/x .Trash-0/x __pycache__/x .DS_Store Thumbs.db desktop.ini .nfs00000000012f3c7a00000001 .fuse_hidden0000a1; do echo x >"dropped/$name"; done
+for name in .git/x .Trash-0/x __pycache__/x .DS_Store Thumbs.db desktop.ini .nfs00000000012f3c7a00000001 .fuse_hidden0000a1 ._a .gitattributes .gitignore; do echo x >"dropped/$name"; done
 expect 0 verify-ckpt-id verify dropped.json --root dropped
 echo x >dropped/.hidden; expect 3 verify-ckpt-id verify dropped.json --root dropped; prints '^extra +\.hidden'
+prints '^1 extra files and no differences, 1 files compared'
+echo b >dropped/a; expect 3 verify-ckpt-id verify dropped.json --root dropped; prints '^1 differences and 1 extra files, 1 files compared'
 finish
