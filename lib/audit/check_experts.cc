@@ -265,7 +265,7 @@ void check_global_scales(const Context& context, const Inventory& inventory, Fin
 bool check_layout(const Context& context, const Inventory& inventory, Findings& findings) {
   std::vector<const Tensor*> tensors;
   for (const auto& [name, tensor] : inventory.tensors) tensors.push_back(&tensor);
-  const LayoutVerdict verdict = judge_layout(inventory.config, tensors);
+  const LayoutVerdict verdict = judge_layout(with_modelopt(inventory.config, inventory.modelopt), tensors);
   switch (verdict.lead) {
     case Lead::build:
       if (!verdict.sentence.empty())

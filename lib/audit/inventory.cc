@@ -10,13 +10,14 @@
 #include "base/lfs_pointer.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/index.h"
+#include "checkpoint/recipe.h"
 
 namespace planesmith {
 namespace {
 
 // The part of modelopt's own file that says what was quantized and what was left out.
 Json read_modelopt(const Context& context, const std::string& directory, std::vector<Finding>& findings) {
-  const std::string path = join(directory, "hf_quant_config.json");
+  const std::string path = join(directory, kModeloptConfig);
   try {
     if (exists(context.os, path))
       if (const Json file = read_json(context.os, path);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "checkpoint/index.h"
+#include "checkpoint/recipe.h"
 
 namespace planesmith {
 namespace {
@@ -24,6 +25,10 @@ Json read_config(Os& os, const std::string& directory) {
                           checkpoints_below(os, directory, "; "));
   Json config = read_python_json(os, path, kMaxConfigBytes);
   if (!config.is_object()) throw Error(path, "is not a JSON object");
+  const std::string modelopt = join(directory, kModeloptConfig);
+  if (config_value(config, "quantization_config").is_null() && exists(os, modelopt))
+    if (const Json file = read_json(os, modelopt); file.is_object() && file.contains("quantization"))
+      return with_modelopt(std::move(config), file["quantization"]);
   return config;
 }
 

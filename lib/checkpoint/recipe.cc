@@ -11,6 +11,8 @@
 namespace planesmith {
 namespace {
 
+constexpr std::string_view kQuantization = "quantization_config";
+
 constexpr FormatRow kFormats[] = {
     {"modelopt", "NVFP4", Scheme::nvfp4, "NVFP4 as modelopt writes it"},
     {"modelopt", "W4A16_NVFP4", Scheme::nvfp4, "weight-only NVFP4 as modelopt writes it"},
@@ -256,6 +258,14 @@ const QuantGroup* QuantRecipe::group_of(const std::string& module) const {
 
 std::string QuantRecipe::title() const {
   return format.empty() ? method : method + " " + format;
+}
+
+Json with_modelopt(Json config, const Json& quantization) {
+  if (!config_value(config, kQuantization).is_null() || text(quantization, "quant_algo").empty())
+    return config;
+  Json& copy = config[std::string(kQuantization)] = quantization;
+  copy["quant_method"] = "modelopt";
+  return config;
 }
 
 QuantRecipe read_recipe(const Json& quantization, const std::vector<std::string>& group_order) {

@@ -57,6 +57,11 @@ struct QuantRecipe {
   const QuantGroup* last_with(const Pattern& target) const;
 };
 
+inline constexpr std::string_view kModeloptConfig = "hf_quant_config.json";
+// A config.json without quantization_config gets it from "quantization" of modelopt's own file, as loaders
+// do.
+Json with_modelopt(Json config, const Json& quantization);
+
 // quantization: quantization_config, or null. Values of unexpected types are ignored. group_order: names of
 // config_groups in the file's order, which resolves overlaps; groups missing in it come last.
 QuantRecipe read_recipe(const Json& quantization, const std::vector<std::string>& group_order = {});

@@ -123,16 +123,19 @@ class Finish {
                                                          : "modules_to_not_convert";
     std::vector<std::string> patterns;
     for (const std::string& drafter : open) patterns.push_back(pattern_for(recipe_, drafter));
-    OrderedJson& list = quantization[key];
-    if (!list.is_array()) list = OrderedJson::array();
-    for (const std::string& pattern : patterns) {
-      list.push_back(pattern);
-      step(fmt::format("\"{}\" is added to {} of quantization_config", pattern, key));
+    const bool only_modelopt = quantization.is_null();  // its file below is the recipe
+    for (const std::string& pattern : patterns)
+      step(only_modelopt ? fmt::format("\"{}\" is added to exclude_modules of {}", pattern, kModeloptConfig)
+                         : fmt::format("\"{}\" is added to {} of quantization_config", pattern, key));
+    if (!only_modelopt) {
+      OrderedJson& list = quantization[key];
+      if (!list.is_array()) list = OrderedJson::array();
+      for (const std::string& pattern : patterns) list.push_back(pattern);
+      if (nested)
+        config_.set({"text_config", "quantization_config"}, quantization);
+      else
+        config_.set({"quantization_config"}, quantization);
     }
-    if (nested)
-      config_.set({"text_config", "quantization_config"}, quantization);
-    else
-      config_.set({"quantization_config"}, quantization);
 
     const std::string path = join(here_.directory(), kModeloptConfig);
     if (!exists(context_.os, path)) return;

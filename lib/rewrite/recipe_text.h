@@ -9,12 +9,12 @@
 
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/recipe.h"
 #include "rewrite/json_text.h"
 
 namespace planesmith {
 
 inline constexpr std::uint64_t kMostConfigBytes = 16 * kMiB;
-inline constexpr std::string_view kModeloptConfig = "hf_quant_config.json";
 
 // The unquantized modules as modelopt lists them: a module's name, or its shortest prefix (of whole
 // components) that begins no quantized module's name, followed by "*". A module is whatever has a weight of

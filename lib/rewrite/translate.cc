@@ -46,8 +46,8 @@ class Translation {
           checkpoint_.directory(),
           modules_.quantized.empty()
               ? "has no quantized modules; repack-experts quantize makes NVFP4 or MXFP4 of float experts"
-              : fmt::format("is {}: its layout is served as it is, and there is nothing to translate",
-                            recipe_.title()));
+              : fmt::format("{}its layout is served as it is, and there is nothing to translate",
+                            recipe_.method.empty() ? "" : fmt::format("is {}: ", recipe_.title())));
     result_.from = recipe_.method.empty() ? "a layout that config.json does not name" : recipe_.title();
     Rewrite what;
     what.build = {{"command", "translate"}, {"lossy", options_.lossy}};

@@ -217,6 +217,28 @@ expect 0 repack-experts finish -q "$WORK/open" --from "$WORK/whole" "$WORK/finis
 prints ' 0 errors, '
 expect 0 verify-ckpt-id audit -q "$WORK/finished" --against "$WORK/whole"
 expect 0 build "$WORK/finished" "$WORK/planes-finished"
+# modelopt's recipe in its own file only, as its first versions left it.
+own_file() {
+  cp -rL "$C/$1" "$2" && python3 - "$2" <<'PY'
+import json, sys
+config = json.load(open(sys.argv[1] + "/config.json"))
+quantization = config.pop("quantization_config")
+json.dump(config, open(sys.argv[1] + "/config.json", "w"))
+json.dump({"quantization": {"quant_algo": quantization["quant_algo"], "exclude_modules": quantization["ignore"]}},
+          open(sys.argv[1] + "/hf_quant_config.json", "w"))
+PY
+}
+own_file modelopt-mxfp4_default-deepseek_v3 "$WORK/own"
+expect 1 build "$WORK/own" "$WORK/no"; says 'MXFP4.*modelopt MXFP4.*repack-experts translate'; absent "$WORK/no"
+expect 0 verify-ckpt-id audit -q "$WORK/own"; prints 'experts.layout: .*modelopt MXFP4.*translate'
+expect 0 repack-experts translate -q "$WORK/own" "$WORK/own-served" --gate; prints 'passed: '
+expect 0 build "$WORK/own-served" "$WORK/planes-own"
+own_file modelopt-nvfp4_experts_only-glm_moe_dsa "$WORK/own-nvfp4"
+expect 1 repack-experts translate "$WORK/own-nvfp4" "$WORK/no"; says 'is modelopt NVFP4: .*nothing to translate'
+expect 0 repack-experts finish -q "$WORK/own-nvfp4" --from "$WORK/whole" "$WORK/own-finished"
+! grep -q quantization_config "$WORK/own-finished/config.json" || fail "finish invents a quantization_config"
+grep -q '"mtp' "$WORK/own-finished/hf_quant_config.json" || fail "the drafter is not listed in hf_quant_config.json"
+expect 0 build "$WORK/own-finished" "$WORK/planes-own-nvfp4"
 # What is to be translated is not said to be built next.
 expect 0 repack-experts finish "$C/ct-nvfp4a16-deepseek_v3" --from "$C/ct-nvfp4a16-deepseek_v3" "$WORK/finished-ct"; says 'next: repack-experts translate'
 finish
