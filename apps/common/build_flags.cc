@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "base/stream.h"
 #include "base/text.h"
+#include "checkpoint/files.h"
 #include "checkpoint/fingerprint.h"
 #include "common/flag_values.h"
 #include "common/outlook.h"
@@ -135,9 +136,12 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
         !text.empty())
       context.progress.say("warning: " + text);
     // The content id would need the whole checkpoint read. This stand-in names no existing file.
-    target.ckpt_id = flags.identity.by_content()
-                         ? "content id"
-                         : resolve_identity(context, flags.identity, flags.checkpoint).id;
+    if (flags.identity.by_content()) {
+      content_files(context.os, flags.checkpoint);  // refuse now what cannot be identified
+      target.ckpt_id = "content id";
+    } else {
+      target.ckpt_id = resolve_identity(context, flags.identity, flags.checkpoint).id;
+    }
     if (flags.json)
       print_json(plan_json(plan, model, force.peak_memory));
     else

@@ -114,4 +114,11 @@ rm "$d/old.bin"
 expect 0 verify-ckpt-id id "$d"  # an index left over from another form of the model
 printf '{"weight_map": 3}' >"$d/pytorch_model.bin.index.json"
 expect 1 verify-ckpt-id id "$d" && says 'pytorch_model.bin.index.json'
+# What cannot be identified cannot be built: the dry run says so, too.
+cp -r "$GOLDEN/ds4-mini/checkpoint" "$WORK/built"; echo '<html>' >"$WORK/built/pytorch_model.bin.index.json"
+for how in --dry-run -q; do
+  expect 1 build-planescache "$WORK/built" -o "$WORK/cache" $how && says 'pytorch_model.bin.index.json'
+done
+absent "$WORK/cache"
+expect 0 build-planescache "$WORK/built" -o "$WORK/cache" --ckpt-id x -n
 finish
