@@ -280,7 +280,8 @@ class Judge {
         scale->shape[1] * kMxfp4Group == weight->shape[1] * 2)
       return not_served("quantized", fmt::format("with a scale for each {}", kMxfp4Group));
     // DeepSeek-V4's "fp8" describes the modules besides its experts, which are packed e2m1.
-    const bool packed = weight != nullptr && (weight->dtype == Dtype::i8 || weight->dtype == Dtype::u8);
+    const bool packed = weight != nullptr && (weight->dtype == Dtype::i8 || weight->dtype == Dtype::u8 ||
+                                              weight->dtype == Dtype::f4);
     return {Lead::build,
             fmt::format("its experts are {}{}; build-planescache reads it as it is",
                         packed && recipe_.method == "fp8" ? "MXFP4 beside " : "", named("quantized"))};

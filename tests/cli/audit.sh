@@ -18,6 +18,19 @@ done
 # DeepSeek-V4's config.json says fp8, which its experts are not.
 expect 0 verify-ckpt-id audit ds4-mini
 prints '^note +experts.layout: its experts are MXFP4 beside FP8 in blocks \(fp8\)'
+cp -r ds4-mini f4 && python3 - <<'EOF'
+import glob, json, struct
+for path in glob.glob("f4/*.safetensors"):
+    raw = open(path, "rb").read()
+    n = struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:8 + n])
+    for name, t in header.items():
+        if ".experts." in name and t["dtype"] == "I8": t.update(dtype="F4", shape=[t["shape"][0], 2 * t["shape"][1]])
+    text = json.dumps(header).encode()
+    open(path, "wb").write(struct.pack("<Q", len(text)) + text + raw[8 + n:])
+EOF
+expect 0 verify-ckpt-id audit f4
+prints '^note +experts.layout: its experts are MXFP4 beside FP8 in blocks \(fp8\)'
 
 cat >break.py <<'EOF'
 import json, os, struct, sys
