@@ -120,6 +120,7 @@ int run_build(Context& context, const BuildFlags& flags, BuildTarget target) {
   const std::unique_ptr<Backend> backend = make_backend(backend_of(flags.backend));
   const Checkpoint checkpoint = Checkpoint::open(context, flags.checkpoint);
   const Model model = find_experts(checkpoint, request.drafts);
+  if (!model.doubt.empty()) context.progress.warn(model.doubt);
   choose_files(context, flags.files, model, request);
   say_profile(context, model.geometry);
   if (flags.identity.by_content())

@@ -94,7 +94,7 @@ class Finder {
   void sort_out() {
     const Tensor *fused = nullptr, *strange = nullptr;
     std::uint64_t fused_count = 0;
-    std::set<std::uint64_t> blocks;  // of drafters
+    std::set<std::uint64_t> blocks, beyond;  // of drafters: mtp.N, and layers with a number from L on
     std::vector<TensorName> routers;
     for (const Tensor& tensor : checkpoint_.tensors()) {
       const TensorName name = parse_tensor_name(tensor.name, model_.geometry.layers, tensor.shape.size());
@@ -124,6 +124,7 @@ class Finder {
           break;
         case TensorName::Kind::other:
           if (name.main_layer && name.left_as == "router") routers.push_back(name);
+          if (name.beyond) beyond.insert(name.layer);
           leave(name.left_as, tensor);
       }
     }
@@ -148,6 +149,7 @@ class Finder {
           fmt::format(
               "{} drafter blocks were asked for, {} are there (mtp.0, mtp.1, ... with routed experts)",
               model_.geometry.drafts, model_.draft_blocks));
+    doubt(beyond, blocks.size());
     for (std::uint64_t draft = 0; draft < model_.geometry.drafts; ++draft)
       sparse_.insert(model_.geometry.layers + draft);
     if (const auto first = first_sparse_layer(checkpoint_.config()))
@@ -156,6 +158,18 @@ class Finder {
       return std::tuple_cat(a.place(), std::tie(a.role, a.tensor)) <
              std::tuple_cat(b.place(), std::tie(b.role, b.tensor));
     });
+  }
+
+  // Too small a num_hidden_layers makes packs for too few layers.
+  void doubt(const std::set<std::uint64_t>& beyond, std::uint64_t blocks) {
+    const Json& value = config_value(checkpoint_.config(), "num_nextn_predict_layers");
+    const std::uint64_t claimed = value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
+    if (beyond.empty() || beyond.size() + blocks <= claimed) return;
+    model_.doubt = fmt::format(
+        "{}: has \"num_hidden_layers\": {} and \"num_nextn_predict_layers\": {}, but the shards hold {} more "
+        "layers, the first of them layer {}; they are taken for drafters and left alone",
+        config_path_, model_.geometry.layers, value.is_null() ? "(not given)" : value.dump(),
+        beyond.size() + blocks, *beyond.begin());
   }
 
   // Calls work(first, tensors) for each projection that has at least one tensor, in order.

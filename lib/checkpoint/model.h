@@ -47,6 +47,8 @@ struct Model {
     std::uint64_t tensors = 0, bytes = 0;
   };
   std::map<std::string, Left> left_alone;
+  // What is odd but allowed, to be shown: layers with numbers from L on that the config does not account for.
+  std::string doubt;
 
   const SparseLayer* find_layer(std::uint64_t index) const;
 };

@@ -129,6 +129,7 @@ TensorName parse_tensor_name(std::string_view name, std::uint64_t layers, std::s
   if (number != 0) {
     parse_number(parts[number], out.layer);
     if (out.layer >= layers) {
+      out.beyond = true;
       out.left_as = "MTP";
       return out;
     }

@@ -26,6 +26,7 @@ struct TensorName {
   };
   Kind kind = Kind::other;
   bool main_layer = false;  // of a transformer layer < L; layer and prefix are set
+  bool beyond = false;      // of a layer >= L; layer is set
   std::uint64_t layer = 0, expert = 0;
   Projection projection = Projection::w1;
   Role role = Role::weight;

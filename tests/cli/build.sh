@@ -148,4 +148,11 @@ for signal in INT TERM; do
 done
 expect 0 build-planescache big -o k --ckpt-id x -q
 diff -r k k-INT >/dev/null && diff -r k k-TERM >/dev/null || fail "a stopped and continued run differs"
+
+# --- a layer count that is too small leaves layers out: said in the dry run and in the build ---
+cp -r "$CK" few; chmod -R u+w few; sed -i 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' few/config.json
+for how in --dry-run ""; do
+  expect 0 build-planescache few -o few-cache --ckpt-id $PIN $how
+  says 'few/config.json: has "num_hidden_layers": 1 .*shards hold 2 more layers, the first of them layer 1'
+done
 finish

@@ -128,8 +128,16 @@ std::vector<Accepted> accepted_variants() {
          v.remove("layers.2.ffn.gate");
        },
        [](const Model& m) {
-         return m.layers.size() == 1 && m.layers[0].index == 1 && m.left_alone.at("MTP").tensors == 12;
+         return m.layers.size() == 1 && m.layers[0].index == 1 && m.left_alone.at("MTP").tensors == 12 &&
+                m.doubt.find("1 more layers, the first of them layer 2") != std::string::npos;
        }},
+      {"drafters by number, as the config says", kMxfp4,
+       [](Variant& v) {
+         v.config["num_hidden_layers"] = 2;
+         v.config["num_nextn_predict_layers"] = 1;
+         v.remove("layers.2.ffn.gate");
+       },
+       [](const Model& m) { return m.layers.size() == 1 && m.doubt.empty(); }},
       {"drafters by name", kMxfp4,
        [](Variant& v) {
          v.add("mtp.0.ffn.experts.0.w1.weight", "I8", {1, 1});
