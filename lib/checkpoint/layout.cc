@@ -31,6 +31,8 @@ struct Seen {
   std::map<std::string, const Tensor*> one;    // by word, of that module
   std::map<std::string, const Tensor*> fused;  // by what follows "experts.", of that layer
   bool biases = false;
+  std::string first;            // the name of the first of these tensors
+  bool servable = false;        // whether the builders know the names of any of these experts
   const Tensor* mlx = nullptr;  // the first of MLX's experts, which have other names
   // Weights of single experts, the first of each kind: float, and quantized.
   const Tensor *plain = nullptr, *quantized = nullptr;
@@ -53,6 +55,10 @@ Seen look(const Json& config, const std::vector<const Tensor*>& tensors) {
     const TensorName parsed = parse_tensor_name(tensor->name, count, tensor->shape.size());
     if (parsed.kind == TensorName::Kind::other || !parsed.main_layer) continue;  // a drafter's, or shared
     const std::string rest = tensor->name.substr(at + kExperts.size());
+    const auto known = [&](const std::string& module) {
+      return parse_tensor_name(module + ".weight", count, 2).kind == TensorName::Kind::expert;
+    };
+    if (seen.first.empty()) seen.first = tensor->name;
     if (!rest.empty() && std::isdigit(static_cast<unsigned char>(rest[0])) != 0) {
       // bitsandbytes and quanto: "...gate_proj.weight.absmax"
       const std::size_t below = tensor->name.find(".weight.", at);
@@ -60,6 +66,7 @@ Seen look(const Json& config, const std::vector<const Tensor*>& tensors) {
       const bool bare = std::count(rest.begin(), rest.end(), '.') == 1;  // "0.gate_proj"
       const std::string module = bare ? tensor->name : tensor->name.substr(0, dot);
       if (seen.module.empty()) seen.module = module;
+      seen.servable = seen.servable || known(module);
       if (tensor->name.ends_with(".weight") || tensor->name.ends_with(".weight_packed")) {
         const Tensor*& first = is_float(tensor->dtype) ? seen.plain : seen.quantized;
         if (first == nullptr) first = tensor;
@@ -67,6 +74,7 @@ Seen look(const Json& config, const std::vector<const Tensor*>& tensors) {
       if (module == seen.module) seen.one.emplace(bare ? "weight" : tensor->name.substr(dot + 1), tensor);
     } else {
       if (fused_stem.empty()) fused_stem = tensor->name.substr(0, at);
+      seen.servable = seen.servable || known(tensor->name.substr(0, at + kExperts.size()) + "0.gate_proj");
       if (tensor->name.starts_with(fused_stem)) seen.fused.emplace(rest, tensor);
       seen.biases |= rest.ends_with("bias");
     }
@@ -114,6 +122,14 @@ class Judge {
                                       "('{}'); all must be quantized alike: {}",
                                       dtype_text(*seen_.plain), seen_.plain->name, named("quantized"),
                                       seen_.quantized->name, kStartAgain)};
+    // Neither quantizing nor translating changes such names. Without a recipe find_experts() names the
+    // tensor.
+    if (verdict.lead != Lead::none && !verdict.sentence.empty() && !seen_.servable)
+      return {
+          Lead::none,
+          fmt::format("its experts are {}, named like '{}'; the engine serves only gate_proj, up_proj and "
+                      "down_proj, or w1, w3 and w2, in .experts. below mlp, ffn or block_sparse_moe",
+                      verdict.lead == Lead::quantize ? "floats" : named("quantized"), seen_.first)};
     // A layout that would be read, of an architecture that the engine does not serve (Mixtral).
     if (verdict.lead != Lead::none)
       if (const std::string type = lower(text_value(config_, "model_type"));
@@ -237,7 +253,9 @@ class Judge {
         names_block_size(config_))
       return translate("FP8 in blocks");
     // Without a quantizer's own description only the tensors tell, and find_experts() judges each of them.
-    if (recipe_.method.empty() || (recipe_.method == "fp8" && names_block_size(config_))) return as_it_is();
+    if (recipe_.method.empty())  // or it is in hf_quant_config.json alone
+      return is_block_grid(scale.shape) ? translate("FP8 in blocks, in modelopt's names") : as_it_is();
+    if (recipe_.method == "fp8" && names_block_size(config_)) return as_it_is();
     const std::uint64_t rows = weight.shape.empty() ? 0 : weight.shape[0];
     const QuantGroup* group = recipe_.group_of(seen_.module);
     const Scheme scheme = group != nullptr ? group->scheme : Scheme::unknown;

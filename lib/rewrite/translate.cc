@@ -46,8 +46,8 @@ class Translation {
           checkpoint_.directory(),
           modules_.quantized.empty()
               ? "has no quantized modules; repack-experts quantize makes NVFP4 or MXFP4 of float experts"
-              : fmt::format("{}its layout is served as it is, and there is nothing to translate",
-                            recipe_.method.empty() ? "" : fmt::format("is {}: ", recipe_.title())));
+              : fmt::format("is {}: its layout is served as it is, and there is nothing to translate",
+                            recipe_.method.empty() ? "quantized already" : recipe_.title()));
     result_.from = recipe_.method.empty() ? "a layout that config.json does not name" : recipe_.title();
     Rewrite what;
     what.build = {{"command", "translate"}, {"lossy", options_.lossy}};
@@ -281,11 +281,10 @@ class Translation {
       file = modelopt_file(algorithm, summary());
     } else {
       // The engine and the builders take the block size of FP8 experts from weight_block_size.
-      const bool lacks_block =
-          !names_block_size(checkpoint_.config()) &&
-          std::any_of(modules_.quantized.begin(), modules_.quantized.end(), [](const QuantModule& module) {
-            return module.expert && module.scheme == Scheme::fp8_block;
-          });
+      const bool needs_block = std::any_of(
+          modules_.quantized.begin(), modules_.quantized.end(),
+          [](const QuantModule& module) { return module.expert && module.scheme == Scheme::fp8_block; });
+      const bool lacks_block = needs_block && !names_block_size(checkpoint_.config());
       if (recipe_.method == "modelopt" && recipe_.format == "MIXED_PRECISION" && !lacks_block &&
           !schemes.contains(Scheme::mxfp4)) {
         result_.to = recipe_.title();
@@ -301,7 +300,7 @@ class Translation {
                           "which config.json can name only blocks of {} x {}",
                           modules.front()->name, target.block_rows, target.block_cols, kFp8Block, kFp8Block));
       std::tie(config, file) = mixed_config(layers(), summary());
-      if (lacks_block) config["weight_block_size"] = {kFp8Block, kFp8Block};
+      if (needs_block) config["weight_block_size"] = {kFp8Block, kFp8Block};
     }
     if (!recipe_.kv_cache.empty()) {
       config["kv_cache_scheme"] = {{"dynamic", false}, {"num_bits", 8}, {"type", "float"}};

@@ -76,7 +76,7 @@ expect 0 verify-ckpt-id audit -q "$WORK/ct-nvfp4a16-deepseek_v3" --against "$C/c
 # varied TARGET SOURCE CODE: a copy with another config.json, or other headers (`tensors`) over the same data.
 varied() {
   cp -rL "$C/$2" "$C/$1" && python3 - "$C/$1" "$3" <<'PY'
-import glob, json, struct, sys
+import glob, json, os, struct, sys
 directory, code = sys.argv[1:]
 config = json.load(open(directory + "/config.json"))
 for path in glob.glob(directory + "/*.safetensors"):
@@ -117,6 +117,37 @@ varied autoround-fp8 fp8split-bf16-deepseek_v3 'config["quantization_config"] = 
   "data_type": "fp", "group_size": [128, 128], "act_bits": 8, "weight_block_size": [128, 128]}'
 audit_has 0 autoround-fp8 -- 'FP8 by AutoRound \(auto-round fp8\).*reads it as it is'
 rm -rf "$C"/modelopt-pb_wo* "$C/autoround-fp8"
+# Nothing but the tensors says what it is.
+varied grid ct-fp8_block-deepseek_v3 'config.pop("quantization_config", None)
+for name, t in tensors.items():
+  if name.endswith("weight_scale"): t["shape"] = [t["shape"][0], 1, t["shape"][1], 1]'
+expect 1 build "$C/grid" "$WORK/no"; says 'FP8 in blocks.*repack-experts translate'
+expect 0 repack-experts translate -q "$C/grid" "$WORK/grid" --gate; prints 'passed: '
+expect 0 build "$WORK/grid" "$WORK/planes-grid"
+varied unnamed modelopt-nvfp4_experts_only-glm_moe_dsa 'config.pop("quantization_config", None)'; rm -f "$C/unnamed/hf_quant_config.json"
+expect 1 repack-experts translate "$C/unnamed" "$WORK/no"; says 'is quantized already: its layout is served'
+# FP8 experts beside a module with one scale: what comes out names the size of the blocks, as the source did.
+varied fp8-mixed fp8split-bf16-deepseek_v3 'for name, t in tensors.items():
+  if name.endswith("o_proj.weight_scale_inv"): t["shape"] = []; t["dtype"] = "F32"  # as many bytes as two of BF16'
+expect 0 repack-experts translate -q "$C/fp8-mixed" "$WORK/fp8-mixed" --gate; prints 'passed: '
+expect 0 build "$WORK/fp8-mixed" "$WORK/planes-fp8-mixed"
+# Names that no command makes served: nothing is written, and no other command is advised.
+renamed() { varied "$1" "$2" "os.path.exists(directory + '/model.safetensors.index.json') and os.remove(directory + '/model.safetensors.index.json')
+for name in list(tensors):
+  if '.mlp.experts.' in name: tensors[name.replace('.mlp.experts.', '$3')] = tensors.pop(name)"; }
+renamed moe-ct ct-nvfp4a16-deepseek_v3 .moe.experts.
+renamed moe-modelopt modelopt-nvfp4_experts_only-glm_moe_dsa .feed_forward.experts.
+renamed moe-bf16 bf16-glm_moe_dsa .mixer.experts.
+renamed moe-fused fused-glm_moe_dsa .moe.experts.
+for name in moe-ct moe-modelopt moe-bf16 moe-fused; do
+  for command in build 'repack-experts translate' 'repack-experts quantize --to nvfp4'; do
+    # shellcheck disable=SC2086 # a command and its options
+    expect 1 $command "$C/$name" "$WORK/no"; absent "$WORK/no"
+    says "named like 'model.layers.1.*experts"; ! grep -Eq 'reads it as it is|repack-experts (translate|quantize)' "$WORK/err" || fail "$name: advice that fails"
+  done
+  audit_has 3 $name -- 'error +experts.layout.*named like' '!reads it as it is'
+done
+rm -rf "$C"/moe-* "$C"/{grid,unnamed,fp8-mixed}
 # Where the builder reads the source itself, too, translating changes no plane.
 expect 0 build "$C/fp8split-bf16-deepseek_v3" "$WORK/planes-before"
 for file in $(cd "$WORK/planes-before" && find . -name '*.bin'); do same "$WORK/planes-fp8split-bf16-deepseek_v3/$file" "$WORK/planes-before/$file"; done
