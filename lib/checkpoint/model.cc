@@ -166,10 +166,10 @@ class Finder {
     const std::uint64_t claimed = value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
     if (beyond.empty() || beyond.size() + blocks <= claimed) return;
     model_.doubt = fmt::format(
-        "{}: has \"num_hidden_layers\": {} and \"num_nextn_predict_layers\": {}, but the shards hold {} more "
-        "layers, the first of them layer {}; they are taken for drafters and left alone",
-        config_path_, model_.geometry.layers, value.is_null() ? "(not given)" : value.dump(),
-        beyond.size() + blocks, *beyond.begin());
+        "{}: has \"num_hidden_layers\": {} and \"num_nextn_predict_layers\": {}, but the shards also hold "
+        "layers from {} on ({} in all); they are taken for drafters and left alone",
+        config_path_, model_.geometry.layers, value.is_null() ? "(not given)" : value.dump(), *beyond.begin(),
+        beyond.size() + blocks);
   }
 
   // Calls work(first, tensors) for each projection that has at least one tensor, in order.

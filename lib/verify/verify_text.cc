@@ -169,9 +169,9 @@ std::string to_text(const Manifest& manifest, const Verification& result, const 
   if (result.ok())
     return out + fmt::format("ok: {} files are what the manifest says ({})\n", result.files, read);
   const std::size_t all = result.differences.size(),
-                    extra = static_cast<std::size_t>(std::count_if(
-                        result.differences.begin(), result.differences.end(),
-                        [](const Difference&difference) { return difference.kind == Kind::extra; }));
+                    extra = static_cast<std::size_t>(
+                        std::count_if(result.differences.begin(), result.differences.end(),
+                                      [](const auto&difference) { return difference.kind == Kind::extra; }));
   if (extra != all) out += fmt::format("{} differences{}", all - extra, extra == 0 ? "" : " and ");
   if (extra != 0) out += fmt::format("{} extra files{}", extra, extra == all ? " and no differences" : "");
   out += fmt::format(", {} files compared ({})\n", result.files, read);
