@@ -29,12 +29,11 @@ class Advice {
     std::set<std::uint64_t> caches;  // ranks whose directories or drafter layers are missing
     for (const CacheVerdict& cache : verdict_.caches) {
       if (cache.hit() || !cache.unread.empty()) continue;
+      const bool there = exists(os_, cache.path);
       const auto lacks = [&](const LayerVerdict& layer) { return lacks_draft(layer); };
-      if (!exists(os_, cache.path) || std::any_of(cache.layers.begin(), cache.layers.end(), lacks))
-        caches.insert(cache.rank);
-      if (!exists(os_, cache.path) ||
-          std::all_of(cache.layers.begin(), cache.layers.end(),
-                      [&](const LayerVerdict& layer) { return layer.hit() || lacks(layer); }))
+      if (!there || std::any_of(cache.layers.begin(), cache.layers.end(), lacks)) caches.insert(cache.rank);
+      if (!there || std::all_of(cache.layers.begin(), cache.layers.end(),
+                                [&](const LayerVerdict& layer) { return layer.hit() || lacks(layer); }))
         continue;
       if (const auto denied = denied_in(cache); !denied.empty())
         grant(denied, "r");
